@@ -31,6 +31,15 @@ def core(file: Path | None) -> None:
 
 
 @main.command()
+@_json
+def consumers(file: Path | None) -> None:
+    """Measure groups of the consumer protocol beside classic ones, in the core alone: a minute."""
+    from benchmarks.consumers import run
+
+    run(file)
+
+
+@main.command()
 @click.option("--groups", default=40, show_default=True, help="Groups of each size.")
 @click.option("--rounds", default=9, show_default=True, type=click.IntRange(min=1))
 @_json
@@ -54,6 +63,18 @@ _WARM_UP_HELP = "Seconds, for each stream."
 _warm_up = click.option("--warm-up", default=45, show_default=True, help=_WARM_UP_HELP)
 _long_warm_up = click.option("--warm-up", default=120, show_default=True, help=_WARM_UP_HELP)
 """Where the stream has one core, which the compiler of its JVM shares."""
+
+
+@main.command()
+@click.option("--topics", default=10_000, show_default=True)
+@click.option("--partitions", default=12, show_default=True, help="Of each topic.")
+@_rounds
+@_json
+def watching(*, topics: int, partitions: int, rounds: int, file: Path | None) -> None:
+    """Measure what it costs to watch the topics of consumer groups: half a minute."""
+    from benchmarks.watching import Plan, run
+
+    run(Plan(topics, partitions, rounds), file)
 
 
 @main.command()

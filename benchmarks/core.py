@@ -81,10 +81,10 @@ def run(file: Path | None) -> None:
 
 
 def _heartbeats(members: int) -> dict[str, float]:
-    state, ids = _form_group(members)
+    state, ids = form_group(members)
     generation = decode_group(state).generation_id
     records = [
-        _record(number, 44_000, "heartbeat", f"c{number}", member_id=it, generation_id=generation)
+        record_of(number, 44_000, "heartbeat", f"c{number}", member_id=it, generation_id=generation)
         for number, it in enumerate(ids)
     ]
     one = records[:1]
@@ -100,13 +100,13 @@ def _heartbeats(members: int) -> dict[str, float]:
     turn = Turn(KEY.decode(), decode_group(state), CONFIG)
     coordinator = GroupCoordinator(turn, SECRET)
     return {
-        "one per call": _per_second(lambda: _step(state, one), 1),
-        "all per call": _per_second(lambda: _step(state, records), members),
-        "not stored": _per_second(in_memory, members),
+        "one per call": per_second(lambda: step_of(state, one), 1),
+        "all per call": per_second(lambda: step_of(state, records), members),
+        "not stored": per_second(in_memory, members),
     }
 
 
-def _per_second(work: Any, units: int) -> float:
+def per_second(work: Any, units: int) -> float:
     work()
     calls, begun = 0, time.perf_counter()
     while (passed := time.perf_counter() - begun) < _RUN_S:
@@ -117,12 +117,12 @@ def _per_second(work: Any, units: int) -> float:
 
 def _stored(members: int) -> dict[str, float]:
     """Size in bytes, and the time to write and to read it in ms."""
-    state, _ = _form_group(members)
+    state, _ = form_group(members)
     group = decode_group(state)
     return {
         "bytes": len(state),
-        "encode": 1000 / _per_second(lambda: encode_group(group), 1),
-        "decode": 1000 / _per_second(lambda: decode_group(state), 1),
+        "encode": 1000 / per_second(lambda: encode_group(group), 1),
+        "decode": 1000 / per_second(lambda: decode_group(state), 1),
     }
 
 
@@ -131,37 +131,43 @@ def _join_phases(members: int) -> dict[str, float]:
     times: dict[str, list[float]] = {phase: [] for phase in _PHASES}
     for _ in range(_ROUNDS):
         begun = time.perf_counter()
-        state, ids = _form_group(members)
+        state, ids = form_group(members)
         formed = time.perf_counter()
-        _rebalance(state, ids)
+        rebalance_of(state, ids)
         times["form"].append(formed - begun)
         times["rebalance"].append(time.perf_counter() - formed)
     return {phase: statistics.median(taken) * 1000 / members for phase, taken in times.items()}
 
 
-def _form_group(members: int) -> tuple[bytes, list[str]]:
+def form_group(members: int) -> tuple[bytes, list[str]]:
     """A stable group: its state, and its member ids in the order of their joins."""
-    asked = _step(None, [_join(number, 1_000, number) for number in range(members)])
-    ids = [answer["member_id"] for answer in _responses(asked)]
-    joins = [_join(members + number, 2_000, number, member_id=it) for number, it in enumerate(ids)]
-    joining = _step(asked.state, joins)
+    asked = step_of(None, [join_of(number, 1_000, number) for number in range(members)])
+    ids = [answer["member_id"] for answer in responses(asked)]
+    joins = [join_of(members + number, 2_000, number, member_id=it) for number, it in enumerate(ids)]
+    joining = step_of(asked.state, joins)
     # The initial delay ends, however often members that came during it have made it longer.
-    joined = _step(joining.state, [], watermark_ms=40_000)
-    return _sync(joined, ids, 41_000), ids
+    joined = step_of(joining.state, [], watermark_ms=40_000)
+    return _sync(joined, ids, 41_000).state or b"", ids
 
 
-def _rebalance(state: bytes, ids: list[str]) -> None:
-    """All join again, the leader first, and sync."""
-    joins = [_join(3 * len(ids) + number, 42_000, number, member_id=it) for number, it in enumerate(ids)]
-    _sync(_step(state, joins), ids, 43_000)
+def rebalance_of(state: bytes, ids: list[str]) -> int:
+    """All join again, the leader first, and sync; the bytes that are written for it."""
+    joins = [join_of(3 * len(ids) + number, 42_000, number, member_id=it) for number, it in enumerate(ids)]
+    joined = step_of(state, joins)
+    return sum(map(written, (joined, _sync(joined, ids, 43_000))))
 
 
-def _sync(joined: StepResult, ids: list[str], at_ms: int) -> bytes:
-    """All sync; the state then."""
-    answer = _responses(joined)[-1]
+def written(result: StepResult) -> int:
+    """Bytes of all outputs."""
+    return sum(len(output.value or b"") for output in result.outputs)
+
+
+def _sync(joined: StepResult, ids: list[str], at_ms: int) -> StepResult:
+    """All sync."""
+    answer = responses(joined)[-1]
     assignments = [{"member_id": it, "assignment": _ASSIGNMENT} for it in ids]
     syncs = [
-        _record(
+        record_of(
             2 * len(ids) + number,
             at_ms,
             "sync_group",
@@ -174,15 +180,15 @@ def _sync(joined: StepResult, ids: list[str], at_ms: int) -> bytes:
         )
         for number, it in enumerate(ids)
     ]
-    synced = _step(joined.state, syncs)
+    synced = step_of(joined.state, syncs)
     assert synced.state is not None
     group = decode_group(synced.state)
     assert (str(group.state), len(group.members)) == ("Stable", len(ids))
-    return synced.state
+    return synced
 
 
-def _join(offset: int, at_ms: int, number: int, member_id: str = "") -> Record:
-    return _record(
+def join_of(offset: int, at_ms: int, number: int, member_id: str = "") -> Record:
+    return record_of(
         offset,
         at_ms,
         "join_group",
@@ -195,11 +201,11 @@ def _join(offset: int, at_ms: int, number: int, member_id: str = "") -> Record:
     )
 
 
-def _step(state: bytes | None, records: list[Record], watermark_ms: int = 0) -> StepResult:
+def step_of(state: bytes | None, records: list[Record], watermark_ms: int = 0) -> StepResult:
     return step(KEY, state, records, watermark_ms, CONFIG, SECRET)
 
 
-def _responses(result: StepResult) -> list[dict[str, Any]]:
+def responses(result: StepResult) -> list[dict[str, Any]]:
     return [
         msgspec.json.decode(output.value)
         for output in result.outputs
@@ -207,6 +213,6 @@ def _responses(result: StepResult) -> list[dict[str, Any]]:
     ]
 
 
-def _record(offset: int, timestamp_ms: int, api: str, client_id: str, **fields: Any) -> Record:
+def record_of(offset: int, timestamp_ms: int, api: str, client_id: str, **fields: Any) -> Record:
     request = {"api": api, "request_id": f"{offset}", "client_id": client_id, "group_id": KEY.decode()}
     return Record("requests", 0, offset, timestamp_ms, KEY, msgspec.json.encode(request | fields))

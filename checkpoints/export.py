@@ -20,7 +20,7 @@ from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
-from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group
+from group_coordinator.coordinator_state.stored import READABLE_VERSIONS, SCHEMA_VERSION, decode_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,7 @@ def checked_export(name: str, header: ExportHeader, groups: Iterator[ExportedGro
 
     Raises `CheckpointError` for half of one, or if another version of the program has written it.
     """
-    if (header.format_version, header.schema_version) != (_FORMAT_VERSION, SCHEMA_VERSION):
+    if header.format_version != _FORMAT_VERSION or header.schema_version not in READABLE_VERSIONS:
         raise CheckpointError(f"{name} was written by another version of this program: use that one")
     return Export(header, _counted(name, header.groups, groups))
 

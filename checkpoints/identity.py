@@ -19,7 +19,7 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.topics import made_anew
 from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
-from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
+from group_coordinator.coordinator_state.stored import READABLE_VERSIONS, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,10 +150,11 @@ def read_identity(files: CheckpointFiles) -> Identity | None:
         found = ForeignJson[Identity](Identity).read(text)
     except UnreadableError as error:
         raise CheckpointError(f"{files.name(IDENTITY_FILE)} cannot be read: {error}") from None
-    if found.schema_version != SCHEMA_VERSION:
+    if found.schema_version not in READABLE_VERSIONS:
+        first, *_, last = READABLE_VERSIONS
         raise CheckpointError(
             f"checkpoint {files.checkpoint} was made by another version of this program (its schema version "
-            f"is {found.schema_version}, this program reads {SCHEMA_VERSION}): run that one"
+            f"is {found.schema_version}, this program reads {first} to {last}): run that one"
         )
     return found
 
@@ -182,8 +183,10 @@ def secret_sha256(secret: str) -> str:
 
 
 def _complete(files: CheckpointFiles, found: Identity, topic_ids: Mapping[str, str]) -> None:
-    """Note the ids of topics that Kafka did not tell before."""
-    complete = msgspec.structs.replace(found, topic_ids={**topic_ids, **found.topic_ids})
+    """Note the ids of topics that Kafka did not tell before, and that older programs cannot read it now."""
+    complete = msgspec.structs.replace(
+        found, schema_version=SCHEMA_VERSION, topic_ids={**topic_ids, **found.topic_ids}
+    )
     if complete != found:
         write_identity(files, complete)
 

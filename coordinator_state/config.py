@@ -51,6 +51,21 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     """An Empty group without offsets is deleted this long after it became Empty (Kafka: at the next check).
     Offsets expire at most this much late."""
 
+    group_consumer_session_timeout_ms: _PositiveInt32 = 45_000
+    """Session of a member of the consumer protocol (KIP-848), which does not ask for one of its own."""
+    group_consumer_heartbeat_interval_ms: _PositiveInt32 = 5_000
+    """How often such a member is told to send a heartbeat; less than its session."""
+    group_consumer_max_size: _Positive = INT32_MAX
+    """Most members of one group of the consumer protocol."""
+    group_consumer_assignors: str = "uniform,range"
+    """Assignors that members may name, separated by commas; the first is used if they name none."""
+    group_consumer_assignment_interval_ms: Annotated[int, msgspec.Meta(ge=0, le=15_000)] = 1_000
+    """Least time between two assignments of one group, in log time; what changes meanwhile comes with the
+    second. It is what a member costs that changes its mind all the time. 0: each change is an assignment."""
+    group_consumer_migration_policy: str = "disabled"
+    """Whether a group with members may change its protocol. Only `disabled` is supported: it may not, but an
+    Empty group does."""
+
     new_member_join_timeout_ms: _NotNegative = 300_000
     """How long a member that joins for the first time may wait for the others (a constant in Kafka)."""
 
@@ -58,7 +73,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Largest request that is read; a larger one is refused unread."""
 
     max_group_bytes: _NotNegative = 4_000_000
-    """Largest sum of all members' subscriptions and names in one group: what the leader's answer carries."""
+    """Largest sum of all members' subscriptions and names in one group: what the leader's answer carries.
+    In a group of the consumer protocol, its topics' partitions are part of the sum."""
 
     max_group_offsets: _NotNegative = 20_000
     """Most committed offsets of one group. Together they may also take no more than `max.group.bytes` in the
@@ -76,6 +92,11 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     def offsets_retention_ms(self) -> int:
         """`offsets_retention_minutes` in ms."""
         return self.offsets_retention_minutes * 60_000
+
+    @property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        """The names in `group_consumer_assignors`, in order."""
+        return tuple(name.strip() for name in self.group_consumer_assignors.split(","))
 
     @property
     def max_request_partitions(self) -> int:

@@ -8,8 +8,12 @@ Source: ConsumerProtocol, ConsumerProtocolSubscription.json and ConsumerProtocol
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
-__all__ = ["CONSUMER", "partitions_of", "topics_of"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["CONSUMER", "assignment_of", "partitions_of", "subscription_of", "topics_of"]
 
 CONSUMER = "consumer"
 """Protocol type of Kafka's consumers (ConsumerProtocol.PROTOCOL_TYPE)."""
@@ -52,3 +56,20 @@ def partitions_of(assignment: bytes) -> list[tuple[str, int]]:
         name = topic.decode(errors="replace")
         partitions += [(name, number) for number in numbers]
     return partitions
+
+
+def subscription_of(topics: Iterable[str]) -> bytes:
+    """A ConsumerProtocolSubscription of version 0 with these topics."""
+    names = [topic.encode() for topic in topics]
+    parts = [struct.pack(f">h{len(name)}s", len(name), name) for name in names]
+    return struct.pack(">hi", 0, len(names)) + b"".join(parts) + struct.pack(">i", -1)
+
+
+def assignment_of(topics: Iterable[tuple[str, Sequence[int]]]) -> bytes:
+    """A ConsumerProtocolAssignment of version 0 with these topics and partitions; no bytes for none."""
+    parts = []
+    for topic, partitions in topics:
+        name = topic.encode()
+        numbers = struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
+        parts.append(struct.pack(f">h{len(name)}s", len(name), name) + numbers)
+    return struct.pack(">hi", 0, len(parts)) + b"".join(parts) + struct.pack(">i", -1) if parts else b""

@@ -13,37 +13,17 @@ come after a later deadline, because the watermark has passed both. An event tel
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from functools import partial
+from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.classic.describe_group import handle_describe_group
-from group_coordinator.coordinator_state.classic.heartbeat import handle_heartbeat
-from group_coordinator.coordinator_state.classic.join_group import handle_join_group
-from group_coordinator.coordinator_state.classic.leave_group import handle_leave_group
-from group_coordinator.coordinator_state.classic.sync_group import handle_sync_group
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
-from group_coordinator.coordinator_state.delete_group import handle_delete_group
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RequestLate
-from group_coordinator.coordinator_state.find_coordinator import handle_find_coordinator
 from group_coordinator.coordinator_state.group import DeadlineKind
 from group_coordinator.coordinator_state.kinds import KINDS
 from group_coordinator.coordinator_state.member_ids import member_id_of
-from group_coordinator.coordinator_state.offsets.offset_commit import handle_offset_commit
-from group_coordinator.coordinator_state.offsets.offset_delete import handle_offset_delete
-from group_coordinator.coordinator_state.offsets.offset_fetch import handle_offset_fetch
 from group_coordinator.coordinator_state.offsets.retention import clean_up
-from group_coordinator.coordinator_state.requests import (
-    DeleteGroupRequest,
-    DescribeGroupRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
+from group_coordinator.coordinator_state.routes import apply
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.clocks import Correction
@@ -153,47 +133,24 @@ class GroupCoordinator:
                 turn.begin(f"{turn.group_id}@{deadline.at_ms}")
             self._expire(deadline)
 
-    def handle(self, request: AnyRequest, record: Record) -> None:
-        """Apply `request`, which came as `record`, at the time that has been advanced to."""
+    def handle(self, request: AnyRequest, record: Record) -> str | None:
+        """Apply `request`, which came as `record`, at the time that has been advanced to.
+
+        Return why it cannot be, if it is refused without an answer.
+        """
         turn = self._turn
         turn.begin(record, request)
         error, message = request.precheck()
         if error is not Errors.NONE:
             turn.reply(request.reply_to, request.refused(error, message), request.member_named)
-            return
+            return None
         if turn.is_reading and not turn.may_read:
             message = "too much was asked about this group at once: ask again"
             turn.reply(request.reply_to, request.refused(Errors.COORDINATOR_LOAD_IN_PROGRESS, message))
-            return
-        self._apply(request, record)
+            return None
+        refused = apply(turn, request, record, partial(member_id_of, self._secret, record))
         self._fire_due()
-
-    def _apply(self, request: AnyRequest, record: Record) -> None:  # noqa: C901 - one line for each API
-        turn = self._turn
-        match request:
-            case JoinGroupRequest():
-                prefix = request.group_instance_id or request.client_id
-                handle_join_group(turn, request, member_id_of(self._secret, prefix, record))
-            case SyncGroupRequest():
-                handle_sync_group(turn, request)
-            case HeartbeatRequest():
-                handle_heartbeat(turn, request)
-            case LeaveGroupRequest():
-                handle_leave_group(turn, request)
-            case OffsetCommitRequest():
-                handle_offset_commit(turn, request)
-            case OffsetFetchRequest():
-                handle_offset_fetch(turn, request)
-            case OffsetDeleteRequest():
-                handle_offset_delete(turn, request)
-            case DescribeGroupRequest():
-                handle_describe_group(turn, request)
-            case DeleteGroupRequest():
-                handle_delete_group(turn, request)
-            case FindCoordinatorRequest():
-                handle_find_coordinator(turn, request, record)
-            case _:
-                assert_never(request)
+        return refused
 
     def _expire(self, deadline: Deadline) -> None:
         if deadline.kind is DeadlineKind.CLEANUP:

@@ -13,6 +13,8 @@ from typing import ClassVar
 
 import msgspec
 
+from group_coordinator.coordinator_state.responses import KnownTopic
+
 __all__ = [
     "AnyEvent",
     "AssignmentPropagated",
@@ -23,9 +25,12 @@ __all__ = [
     "GenerationWrapped",
     "GroupCreated",
     "GroupDeleted",
+    "GroupTypeChanged",
     "MemberAdded",
     "MemberAssigned",
+    "MemberAway",
     "MemberFenced",
+    "MemberReconciled",
     "MemberRejoined",
     "MemberRemoved",
     "OffsetsCommitted",
@@ -38,6 +43,9 @@ __all__ = [
     "RequestLate",
     "SessionNearlyExpired",
     "StateChanged",
+    "SubscriptionChanged",
+    "TargetAssigned",
+    "TopicsChanged",
 ]
 
 
@@ -53,6 +61,10 @@ class RebalanceCause(StrEnum):
     SUBSCRIPTION_CHANGED = "subscription_changed"
     LEADER_REJOINED = "leader_rejoined"
     """A leader joins again when the work that it divides has changed."""
+    NOT_REVOKED = "not_revoked"
+    """A member did not give up in time what another one is to have (consumer protocol)."""
+    TOPICS_CHANGED = "topics_changed"
+    """A topic came, grew, or is gone (consumer protocol)."""
     UNKNOWN = "unknown"
     """The group was watched at the brokers, whose log does not say it. This coordinator always knows."""
 
@@ -125,7 +137,9 @@ class MemberRejoined(Event, frozen=True, kw_only=True, tag="member_rejoined"):
 
 
 class MemberRemoved(Event, frozen=True, kw_only=True, tag="member_removed"):
-    """A member was removed. `reason` is one of left, session_expired, not_rejoined, not_synced, group_full.
+    """A member was removed.
+
+    `reason` is one of left, session_expired, not_rejoined, not_synced, group_full, not_revoked.
 
     It is unknown of a member at the brokers. `client_reason`: why it left, in its own words (KIP-800).
     """
@@ -204,6 +218,69 @@ class AssignmentPropagated(Event, frozen=True, kw_only=True, tag="assignment_pro
 
     protocol_type: str = ""
     assignments: list[MemberAssigned]
+
+
+class GroupTypeChanged(Event, frozen=True, kw_only=True, tag="group_type_changed", rename={"from_": "from"}):
+    """The group is of the other protocol from now on. It was Empty, and keeps its offsets.
+
+    `from_` and `to` are "classic" or "consumer".
+    """
+
+    from_: str
+    to: str
+
+
+class TopicsChanged(Event, frozen=True, kw_only=True, tag="topics_changed"):
+    """The group knows something new of topics that its members name (consumer protocol).
+
+    `topics` are those that came or grew, `gone` those that there are no more.
+    """
+
+    metadata_version: int
+    topics: list[KnownTopic] = []
+    gone: list[str] = []
+
+
+class SubscriptionChanged(Event, frozen=True, kw_only=True, tag="subscription_changed"):
+    """A member of the consumer protocol reads these topics from now on, or names another assignor."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    topics: list[str]
+    server_assignor: str | None = None
+
+
+class TargetAssigned(Event, frozen=True, kw_only=True, tag="target_assigned"):
+    """The assignor has divided the work again (consumer protocol). Members come to their targets one by one.
+
+    `assignments` are those that have changed, in the form of Kafka's consumers.
+    """
+
+    assignment_epoch: int
+    protocol_name: str
+    assignments: list[MemberAssigned]
+
+
+class MemberReconciled(Event, frozen=True, kw_only=True, tag="member_reconciled"):
+    """A member of the consumer protocol has other partitions. An epoch that advances alone is no event.
+
+    `assignment` is all that it may still hold, `revoking` the part of it that it is to give up. Both are in
+    the form of Kafka's consumers.
+    """
+
+    member_id: str
+    group_instance_id: str | None = None
+    member_epoch: int
+    assignment: bytes
+    revoking: bytes = b""
+
+
+class MemberAway(Event, frozen=True, kw_only=True, tag="member_away"):
+    """A static member of the consumer protocol left for a while. It keeps its own until its session ends."""
+
+    member_id: str
+    group_instance_id: str
+    client_id: str
 
 
 class CommittedPartition(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,4 +396,10 @@ AnyEvent = (
     | GroupDeleted
     | RequestLate
     | ClockCorrected
+    | GroupTypeChanged
+    | TopicsChanged
+    | SubscriptionChanged
+    | TargetAssigned
+    | MemberReconciled
+    | MemberAway
 )

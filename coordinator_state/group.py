@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.errors import Errors
+    from group_coordinator.coordinator_state.requests import OffsetCommitRequest
     from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["DeadlineKind", "Group", "HasSession"]
+__all__ = ["DeadlineKind", "Group", "HasSession", "HasTimeout"]
 
 
 class DeadlineKind(IntEnum):
@@ -31,7 +33,9 @@ class DeadlineKind(IntEnum):
     """An id that was handed out has not been used to join."""
     SYNC = 3
     """The time to sync is over."""
-    CLEANUP = 4
+    REVOCATION = 4
+    """A member has not given up in time what another one is to have."""
+    CLEANUP = 5
     """Unused offsets, and the group if it is Empty, are checked for deletion."""
 
 
@@ -41,7 +45,6 @@ class HasSession(Protocol):
     member_id: str
     group_instance_id: str | None
     client_id: str
-    session_timeout_ms: int
     session_deadline_ms: int | None
     untold_until_ms: int
     """Until then it is not told that its session has nearly expired (`near_expiry.py`)."""
@@ -49,6 +52,12 @@ class HasSession(Protocol):
     @property
     def is_parked(self) -> bool:
         """Whether it waits for an answer."""
+
+
+class HasTimeout(HasSession, Protocol):
+    """A member that has asked for the length of its session. The others' is a setting."""
+
+    session_timeout_ms: int
 
 
 class Group(Protocol):
@@ -61,7 +70,6 @@ class Group(Protocol):
     now_ms: int
     """How far the group has been advanced. Log time does not go back: a record with an earlier time
     (a broker's clock was set back) is handled as of here."""
-    generation_id: int
     offsets: bytes
     """The committed offsets, as `CommittedOffsets` reads and writes them."""
     cleanup_deadline_ms: int | None
@@ -77,8 +85,15 @@ class Group(Protocol):
     """The same of the newest change that its picture shows; 0 if none is known."""
 
     @property
+    def generation_id(self) -> int:
+        """Its generation; of the consumer protocol's groups, the group epoch."""
+
+    @property
     def state(self) -> str:
         """Its state, as Kafka's tools spell it."""
+
+    def seal(self) -> None:
+        """Put what was read of its stored parts, and changed since, back into them."""
 
     # -- what a tool asks --------------------------------------------------------------------------
 
@@ -94,7 +109,7 @@ class Group(Protocol):
     def is_unused(self) -> bool:
         """Whether it has no members, and no handed-out id that may become one."""
 
-    def picture(self) -> GroupPicture:
+    def picture(self, config: GroupConfig) -> GroupPicture:
         """The group as tools show it."""
 
     def die(self) -> None:
@@ -102,8 +117,11 @@ class Group(Protocol):
 
     # -- what offsets depend on --------------------------------------------------------------------
 
-    def may_commit(self, member_id: str, group_instance_id: str | None, generation_id: int) -> Errors:
-        """Whether this sender may commit; a negative generation is nobody's (validateOffsetCommit)."""
+    def may_commit(self, request: OffsetCommitRequest) -> Errors:
+        """Whether its sender may commit; a negative generation is nobody's (validateOffsetCommit)."""
+
+    def may_fetch(self, member_id: str | None, member_epoch: int) -> Errors:
+        """Whether this sender may see the offsets; a member id of None is nobody's (validateOffsetFetch)."""
 
     def may_delete_offsets(self) -> tuple[Errors, str | None]:
         """Whether offsets of topics that no member reads may be deleted (validateOffsetDelete)."""
@@ -117,7 +135,7 @@ class Group(Protocol):
         `commit_timestamp_ms`: when it was committed (offsetExpirationCondition).
         """
 
-    def heard_from(self, member_id: str) -> HasSession | None:
+    def heard_from(self, member_id: str) -> HasTimeout | None:
         """Note that this member has committed; return it if a commit extends its session."""
 
     # -- deadlines ---------------------------------------------------------------------------------

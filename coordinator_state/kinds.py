@@ -6,10 +6,12 @@ itself (`group.py`), or stands here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from group_coordinator.coordinator_state.classic.expiry import expire
+from group_coordinator.coordinator_state.classic import expiry as classic
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.consumer import expiry as consumer
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,15 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "AnyGroup", "Kind"]
 
-# A union as soon as there is a second kind: then mypy names every place that has to tell them apart.
-AnyGroup: TypeAlias = ClassicGroup
+AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup
 
 
 class Kind(NamedTuple):
     """A kind of groups: its form in the state, and its rule for deadlines that pass."""
 
     group: type[AnyGroup]
-    expire: Callable[[Turn[ClassicGroup], Deadline], None]
+    expire: Callable[[Turn[Any], Deadline], None]
 
 
-KINDS = {ClassicGroup.KIND: Kind(ClassicGroup, expire)}
+KINDS = {
+    ClassicGroup.KIND: Kind(ClassicGroup, classic.expire),
+    ConsumerGroup.KIND: Kind(ConsumerGroup, consumer.expire),
+}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["member_id_of"]
 
 
-def member_id_of(secret: bytes, prefix: str, record: Record) -> str:
+def member_id_of(secret: bytes, record: Record, prefix: str) -> str:
     """The id for the member that `record` asks to be.
 
     Kafka appends a random UUID to the client id. A batch that runs again must hand out the same id as before,

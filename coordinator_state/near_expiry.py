@@ -24,24 +24,24 @@ _SESSIONS = 10
 """A member is told of at most once in so many of its sessions."""
 
 
-def tell_if_nearly_expired(turn: Turn[Group], member: HasSession) -> None:
+def tell_if_nearly_expired(turn: Turn[Group], member: HasSession, session_timeout_ms: int) -> None:
     """Note a sign of life of `member`, before its session restarts or stands still.
 
     Outages put its deadline off, so its time is no shorter for them. While a member waits for an answer it is
     the coordinator that keeps silent.
     """
     until_ms = member.session_deadline_ms
-    if until_ms is None or (until_ms - turn.now_ms) * _PART >= member.session_timeout_ms:
+    if until_ms is None or (until_ms - turn.now_ms) * _PART >= session_timeout_ms:
         return
     if member.is_parked or turn.now_ms < member.untold_until_ms:
         return
-    member.untold_until_ms = turn.now_ms + _SESSIONS * member.session_timeout_ms
+    member.untold_until_ms = turn.now_ms + _SESSIONS * session_timeout_ms
     turn.emit(
         SessionNearlyExpired(
             member_id=member.member_id,
             group_instance_id=member.group_instance_id,
             client_id=member.client_id,
-            session_timeout_ms=member.session_timeout_ms,
+            session_timeout_ms=session_timeout_ms,
             remaining_ms=until_ms - turn.now_ms,
         )
     )

@@ -12,8 +12,13 @@ from group_coordinator.coordinator_state.foreign import Ms
 
 __all__ = [
     "AnyResponse",
+    "AssignedTopic",
+    "ConsumerGroupDescribeResponse",
+    "ConsumerGroupHeartbeatResponse",
+    "ConsumerMemberResult",
     "DeleteGroupResponse",
     "DescribeGroupResponse",
+    "DescribedConsumer",
     "DescribedMember",
     "FetchedOffset",
     "FetchedOffsetsOfTopic",
@@ -23,6 +28,7 @@ __all__ = [
     "InvalidRequestResponse",
     "JoinGroupMember",
     "JoinGroupResponse",
+    "KnownTopic",
     "LeaveGroupResponse",
     "MemberResult",
     "OffsetCommitResponse",
@@ -33,6 +39,7 @@ __all__ = [
     "ReplyTo",
     "Response",
     "SyncGroupResponse",
+    "TopicMetadataResponse",
     "TopicResult",
 ]
 
@@ -220,6 +227,67 @@ class DescribeGroupResponse(Response, kw_only=True, tag="describe_group"):
     members: list[DescribedMember] = []
 
 
+class AssignedTopic(msgspec.Struct, frozen=True):
+    """Partitions of one topic, of a member of the consumer protocol. The id is null for units of work."""
+
+    topic_id: str | None
+    name: str
+    partitions: list[Int32]
+
+
+class ConsumerMemberResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The news for one member of a ConsumerGroupHeartbeat of several."""
+
+    member_id: str
+    error_code: Int16 = 0
+    member_epoch: Int32 = 0
+    assignment: list[AssignedTopic] | None = None
+
+
+class ConsumerGroupHeartbeatResponse(Response, kw_only=True, tag="consumer_group_heartbeat"):
+    """Answer to ConsumerGroupHeartbeat; `assignment` null: what the member has is as it was.
+
+    `members`, if it was of several, has those for which there is news.
+    """
+
+    member_id: str | None = None
+    member_epoch: Int32 = 0
+    heartbeat_interval_ms: Int32 = 0
+    assignment: list[AssignedTopic] | None = None
+    members: list[ConsumerMemberResult] | msgspec.UnsetType = msgspec.UNSET
+
+
+class DescribedConsumer(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as ConsumerGroupDescribe shows it: `assignment` is all that it may still hold."""
+
+    member_id: str
+    group_instance_id: str | None
+    rack_id: str | None
+    member_epoch: Int32
+    client_id: str
+    client_host: str
+    subscribed_topic_names: list[str]
+    subscribed_topic_regex: str
+    assignment: list[AssignedTopic]
+    target_assignment: list[AssignedTopic]
+    member_type: Int32 = 1
+    """Kafka's number for a member that speaks the consumer protocol."""
+
+
+class ConsumerGroupDescribeResponse(Response, kw_only=True, tag="consumer_group_describe"):
+    """Answer to ConsumerGroupDescribe."""
+
+    group_state: str = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: str = ""
+    members: list[DescribedConsumer] = []
+
+
+class TopicMetadataResponse(Response, kw_only=True, tag="topic_metadata"):
+    """Answer to a record of topic metadata that is refused unseen; others have none."""
+
+
 class DeleteGroupResponse(Response, kw_only=True, tag="delete_group"):
     """Answer to DeleteGroup."""
 
@@ -261,7 +329,18 @@ AnyResponse = (
     | DescribeGroupResponse
     | DeleteGroupResponse
     | FindCoordinatorResponse
+    | ConsumerGroupHeartbeatResponse
+    | ConsumerGroupDescribeResponse
+    | TopicMetadataResponse
 )
+
+
+class KnownTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic that members of a group name; 0 partitions: none is known, or it is gone."""
+
+    name: str
+    topic_id: str | None = None
+    partitions: Int32 = 0
 
 
 class PicturedMember(DescribedMember, frozen=True, kw_only=True):
@@ -270,10 +349,18 @@ class PicturedMember(DescribedMember, frozen=True, kw_only=True):
     session_timeout_ms: Ms
     rebalance_timeout_ms: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
     """Kafka takes any number, also one below 0."""
+    member_epoch: int | msgspec.UnsetType = msgspec.UNSET
+    """Told in groups of the consumer protocol, as of the picture. An epoch that advances alone makes none."""
+    target_assignment: bytes | msgspec.UnsetType = msgspec.UNSET
+    """The member's part of the target, in the same form as `member_assignment`. Told in the same groups."""
 
 
 class GroupPicture(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest picture of a group, for `coordinator.groups` (compacted by group id)."""
+    """The newest picture of a group, for `coordinator.groups` (compacted by group id).
+
+    Of a group of the consumer protocol `generation_id` is the group epoch, and `protocol_name` the assignor.
+    Subscriptions and assignments are in the form of Kafka's consumers (`consumer_protocol.py`).
+    """
 
     group_id: str
     state: str
@@ -283,3 +370,11 @@ class GroupPicture(msgspec.Struct, frozen=True, kw_only=True):
     leader: str | None
     members: list[PicturedMember]
     state_timestamp_ms: int
+    group_type: str = "classic"
+    """"classic" or "consumer", the protocol that its members speak."""
+    assignment_epoch: int | msgspec.UnsetType = msgspec.UNSET
+    """The group epoch that the targets are of. This and the following are told of consumer groups."""
+    metadata_version: int | msgspec.UnsetType = msgspec.UNSET
+    """The version of what the group knows of its topics; a `topic_metadata` is based on it."""
+    topics: list[KnownTopic] | msgspec.UnsetType = msgspec.UNSET
+    """The topics that members name, and what is known of each."""

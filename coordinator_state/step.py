@@ -16,7 +16,7 @@ from group_coordinator.coordinator_state.coordinator import GroupCoordinator
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.log import in_log_order
 from group_coordinator.coordinator_state.outages import NO_OUTAGES
-from group_coordinator.coordinator_state.requests import HeartbeatRequest
+from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest, HeartbeatRequest
 from group_coordinator.coordinator_state.stored import decode_group, encode_group
 from group_coordinator.coordinator_state.turn import Reply, Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request, rejected_record
@@ -51,6 +51,7 @@ _PART_BYTES = 4_000_000
 _PART_RECORDS = 10_000
 # Offsets that come and go in one batch may be many more than a group may have at a time.
 _PART_OFFSETS = 25_000
+_HEARTBEATS = (HeartbeatRequest, ConsumerGroupHeartbeatRequest)
 _HEARTBEATS_PER_LOOK = 256
 
 
@@ -149,7 +150,7 @@ def steps(  # noqa: PLR0913, PLR0917 - the same
     the state, the deadlines and the pictures, but for those of offsets if very many have changed before.
     """
     group = decode_group(state) if state is not None else None
-    turn = Turn(_group_id(key), group, config, outages, layout, span)
+    turn: Turn[AnyGroup] = Turn(_group_id(key), group, config, outages, layout, span)
     were_due_ms = turn.deadlines.next_of_members_ms() if turn.is_known else None
     coordinator = GroupCoordinator(turn, secret)
     part = _Part(turn, config)
@@ -162,9 +163,10 @@ def steps(  # noqa: PLR0913, PLR0917 - the same
             part.reject(record, request)
         else:
             part.requests.append(request)
-            coordinator.handle(request, record)
+            if (refused := coordinator.handle(request, record)) is not None:
+                part.reject(record, Rejection(refused, None, None))
             # Heartbeats are many, and their answers small.
-            is_small = part.size < _PART_BYTES and isinstance(request, HeartbeatRequest)
+            is_small = part.size < _PART_BYTES and isinstance(request, _HEARTBEATS)
             if is_small and len(part.requests) % _HEARTBEATS_PER_LOOK:
                 continue
         size = part.measure()
@@ -182,7 +184,7 @@ def steps(  # noqa: PLR0913, PLR0917 - the same
     part.encode()
     outputs = part.outputs
     if turn.picture_place is not None:
-        value = _json(turn.group.picture()) if turn.exists else None
+        value = _json(turn.group.picture(config)) if turn.exists else None
         outputs.append(Output(Channel.GROUPS, key, value, place=turn.picture_place))
     outputs += offset_outputs(turn.group_id, turn.offsets)
     if not turn.is_known:

@@ -11,11 +11,13 @@ from group_coordinator.coordinator_state.kinds import KINDS
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.kinds import AnyGroup
 
-__all__ = ["SCHEMA_VERSION", "decode_group", "encode_group"]
+__all__ = ["READABLE_VERSIONS", "SCHEMA_VERSION", "decode_group", "encode_group"]
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Version of the stored state. Fields that are added at the end, with defaults, need no new one, unless a
 program that does not know them would lose something."""
+READABLE_VERSIONS = (5, SCHEMA_VERSION)
+"""Versions that are read. Before version 6 all groups are classic."""
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -37,8 +39,9 @@ def encode_group(group: AnyGroup) -> bytes:
 def decode_group(state: bytes) -> AnyGroup:
     """The stored group; `ValueError` if another version of this program has written it."""
     stored = _states.decode(state)
-    if stored.version != SCHEMA_VERSION:
+    if stored.version not in READABLE_VERSIONS:
+        first, *_, last = READABLE_VERSIONS
         raise ValueError(
-            f"stored state has schema version {stored.version}, this program reads {SCHEMA_VERSION}"
+            f"stored state has schema version {stored.version}, this program reads {first} to {last}"
         )
     return _groups[stored.kind].decode(stored.group)

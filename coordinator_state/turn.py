@@ -13,7 +13,7 @@ import msgspec
 
 from group_coordinator.coordinator_state.committed import CommittedOffsets
 from group_coordinator.coordinator_state.deadlines import Deadlines
-from group_coordinator.coordinator_state.events import ClockCorrected, GroupCreated
+from group_coordinator.coordinator_state.events import ClockCorrected, GroupCreated, GroupTypeChanged
 from group_coordinator.coordinator_state.group import DeadlineKind, Group
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
 from group_coordinator.coordinator_state.newest import PLACE_BITS, next_place
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.clocks import Span
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.events import Event
-    from group_coordinator.coordinator_state.group import HasSession
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outages
     from group_coordinator.coordinator_state.requests import AnyRequest
@@ -127,19 +126,31 @@ class Turn(Generic[GroupT_co]):
         """Whether there are as many groups as there may be."""
         return self.outages.closed_at(self.now_ms)
 
+    def has(self, kind: str) -> bool:
+        """Whether there is a group, and it is of this kind."""
+        return self._group is not None and not self._group.is_dead and kind == self._group.KIND
+
     def create_group(self, group: Group) -> None:
-        """Create `group`, which has this turn's group id. Not if `is_closed`."""
-        if self._group is not None:
-            group.place, group.clocks = self._group.place, self._group.clocks
+        """Create `group`, which has this turn's group id. Not if `is_closed`, unless there is one.
+
+        That one is Empty and of another kind. It gives way, and leaves its offsets.
+        """
+        before = self._group
+        event: Event = GroupCreated()
+        if before is not None:
+            group.place, group.clocks = before.place, before.clocks
+            if not before.is_dead:
+                event = GroupTypeChanged(from_=before.KIND, to=group.KIND)
         self._group = group
         self._deadlines = Deadlines(group)
         self.await_cleanup()
-        self.emit(GroupCreated())
+        self.emit(event)
         if self._corrected is not None and self._corrected[0] is self._cause:
             self._keep_clock(self._corrected[1])
 
     def stored_group(self) -> GroupT_co:
         """The group with its offsets as they are now."""
+        self.group.seal()
         self.group.offsets = self.offsets.encode()
         return self.group
 
@@ -200,9 +211,9 @@ class Turn(Generic[GroupT_co]):
         else:
             self.group.clocks.pop(corrected.partition, None)
 
-    def restart_session(self, member: HasSession) -> None:
-        """Restart the session of `member`: it ends a session timeout from now."""
-        self.deadlines.set(DeadlineKind.SESSION, self.now_ms + member.session_timeout_ms, member.member_id)
+    def restart_session(self, member_id: str, session_timeout_ms: int) -> None:
+        """Restart the session of a member: it ends a session timeout from now."""
+        self.deadlines.set(DeadlineKind.SESSION, self.now_ms + session_timeout_ms, member_id)
 
     def await_cleanup(self) -> None:
         """Check after the retention check interval whether something is not used any more."""

@@ -11,6 +11,7 @@ import msgspec
 from pyspark import AccumulatorParam
 
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.events import (
     ClockCorrected,
     Event,
@@ -54,7 +55,7 @@ class Counts:
     members_removed: Counter[str] = field(default_factory=Counter)
     """By reason."""
     rebalances: Counter[str] = field(default_factory=Counter)
-    """Join phases that began, by cause."""
+    """Join phases that began, and rebalances of groups of the consumer protocol, by cause."""
     rebalance_durations: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Rebalances that were completed, by cause and number of the bucket of `REBALANCE_BOUNDS_MS`."""
     rebalance_ms: Counter[str] = field(default_factory=Counter)
@@ -119,13 +120,16 @@ class Counts:
     def _take_rebalance(self, event: StateChanged) -> None:
         """Count it when it begins, and with its duration when it is completed, which Stable is."""
         cause = str(event.cause)
-        if event.to == GroupState.PREPARING_REBALANCE:
+        begins = event.to in _ON_THE_WAY and event.from_ not in _ON_THE_WAY
+        if event.to == GroupState.PREPARING_REBALANCE or begins:
             self.rebalances[cause] += 1
         elif event.to == GroupState.STABLE and event.rebalance_ms is not None:
             self.rebalance_durations[cause, bisect_left(REBALANCE_BOUNDS_MS, event.rebalance_ms)] += 1
             self.rebalance_ms[cause] += event.rebalance_ms
 
 
+# A group of the consumer protocol goes on from one of these states to another one in the same rebalance.
+_ON_THE_WAY = (ConsumerState.ASSIGNING, ConsumerState.RECONCILING)
 _FIGURES = [each.name for each in fields(Counts) if each.compare]
 
 

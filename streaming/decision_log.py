@@ -27,8 +27,11 @@ from group_coordinator.coordinator_state.events import (
     GenerationWrapped,
     GroupCreated,
     GroupDeleted,
+    GroupTypeChanged,
     MemberAdded,
+    MemberAway,
     MemberFenced,
+    MemberReconciled,
     MemberRejoined,
     MemberRemoved,
     OffsetsCommitted,
@@ -38,8 +41,12 @@ from group_coordinator.coordinator_state.events import (
     RequestLate,
     SessionNearlyExpired,
     StateChanged,
+    SubscriptionChanged,
+    TargetAssigned,
+    TopicsChanged,
 )
 from group_coordinator.coordinator_state.responses import (
+    ConsumerGroupHeartbeatResponse,
     HeartbeatResponse,
     InvalidRequestResponse,
     LeaveGroupResponse,
@@ -88,6 +95,12 @@ _LINES: dict[type[Event], _Line] = {
     GroupDeleted: _Line(logging.INFO),
     RequestLate: _Line(logging.INFO, ("partition", "offset", "appended_ms")),
     ClockCorrected: _Line(logging.INFO, ("partition", "offset", "appended_ms", "shift_ms", "skipped_ms")),
+    GroupTypeChanged: _Line(logging.INFO, ("from_", "to")),
+    TopicsChanged: _Line(logging.INFO, ("metadata_version",), ("topics", "gone")),
+    SubscriptionChanged: _Line(logging.DEBUG, ("group_instance_id", "server_assignor"), ("topics",)),
+    TargetAssigned: _Line(logging.INFO, ("assignment_epoch", "protocol_name"), ("assignments",)),
+    MemberReconciled: _Line(logging.DEBUG, ("group_instance_id", "member_epoch")),
+    MemberAway: _Line(logging.INFO, _INSTANCE),
 }
 # Refusals by which a client learns how it has to go on, as happens in every rebalance.
 _ORDINARY = frozenset({Errors.REBALANCE_IN_PROGRESS, Errors.MEMBER_ID_REQUIRED})
@@ -96,6 +109,7 @@ _ORDINARY_OF_API = frozenset(
         ("heartbeat", Errors.ILLEGAL_GENERATION),
         ("sync_group", Errors.ILLEGAL_GENERATION),
         ("describe_group", Errors.GROUP_ID_NOT_FOUND),
+        ("consumer_group_describe", Errors.GROUP_ID_NOT_FOUND),
     }
 )
 _MAX_LENGTH = 1_000
@@ -199,7 +213,7 @@ def _errors_in(reply: Reply) -> Iterator[tuple[int, str]]:
     # A request that could not be read is told of once, as a record.
     if response.error_code and not isinstance(response, InvalidRequestResponse):
         yield response.error_code, reply.member_id
-    if isinstance(response, LeaveGroupResponse | HeartbeatResponse):
+    if isinstance(response, LeaveGroupResponse | HeartbeatResponse | ConsumerGroupHeartbeatResponse):
         yield from ((each.error_code, each.member_id) for each in response.members or () if each.error_code)
 
 

@@ -44,6 +44,7 @@ from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.topic_specs import prepare_topics
 from group_coordinator.streaming.topic_watch import TopicWatch
 from group_coordinator.streaming.warmth import Warmth, loading
+from group_coordinator.streaming.watching.watcher import TopicWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,8 +184,9 @@ def _coordinate(
 
     probes = Probes.of(settings, partitions[settings.topics_requests], client_config)
     corrections = Corrections.of(settings, client_config, files)
-    with TopicWatch(check) as topics, probes:
+    watcher = TopicWatcher(settings, client_config, vitals.metrics.topics)
+    with TopicWatch(check) as topics, probes, watcher:
         queries = Queries(
             settings, files, start, vitals, topics, probes, corrections, leadership.stopping, say
         )
-        Supervision(settings, spark, leadership, vitals.health, corrections, queries, say).run()
+        Supervision(settings, spark, leadership, vitals.health, corrections, watcher, queries, say).run()

@@ -9,6 +9,7 @@ import msgspec
 
 from group_coordinator.coordinator_state.clocks import Leeway
 from group_coordinator.coordinator_state.config import INT32_MAX
+from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS
 from group_coordinator.jobs.settings import (
     DEFAULT_HEAP,
     JobSettings,
@@ -52,6 +53,9 @@ class CoordinatorSettings(JobSettings, frozen=True, kw_only=True):
     probes_enabled: bool = True
     """Write a probe to each request partition beside each tick, which shows that it takes requests. Without
     probes members expire whose partition takes none."""
+    topics_watch_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 5_000
+    """Time between two looks at the topics that consumer groups name (KIP-848), as brokers describe them; 0:
+    never. Then groups know of topics what their members say, and not when one is gone or made again."""
     trigger_interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Time between the starts of two batches; 0: each begins as soon as the one before is done."""
 
@@ -80,6 +84,7 @@ class CoordinatorSettings(JobSettings, frozen=True, kw_only=True):
         """Refuse what the types do not. Raises `SettingsError`."""
         super().check(environment)
         check_word(self, "starting_offsets", "earliest", "latest")
+        self._check_consumer_groups()
         self._check_sizes()
         # The JVM of spark-submit runs already, with what it was given.
         if _SUBMITTED not in environment:
@@ -116,6 +121,30 @@ class CoordinatorSettings(JobSettings, frozen=True, kw_only=True):
         older than a batch may take.
         """
         return self.clock_slack_ms + self.clock_max_gap_ms + self.stall_ms
+
+    def _check_consumer_groups(self) -> None:
+        """Refuse what no member of the consumer protocol could live with."""
+        group = self.group
+        session_ms, interval_ms = (
+            group.group_consumer_session_timeout_ms,
+            group.group_consumer_heartbeat_interval_ms,
+        )
+        if session_ms <= interval_ms:
+            raise SettingsError(
+                f"group.consumer.heartbeat.interval.ms ({interval_ms}) must be less than "
+                f"group.consumer.session.timeout.ms ({session_ms}), or members expire between two heartbeats"
+            )
+        names = group.consumer_assignors
+        if not set(names) <= set(ASSIGNORS) or len(set(names)) < len(names):
+            raise SettingsError(
+                f"group.consumer.assignors is {group.group_consumer_assignors!r}: give some of "
+                f"{', '.join(ASSIGNORS)}, each once, separated by commas"
+            )
+        if group.group_consumer_migration_policy != "disabled":
+            raise SettingsError(
+                "group.consumer.migration.policy can only be disabled: a group changes its protocol while it "
+                f"is Empty, and not with members ({group.group_consumer_migration_policy})"
+            )
 
     def _check_sizes(self) -> None:
         """Refuse limits of groups with which a record could be decided that cannot be written."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.leadership import Leadership
     from group_coordinator.streaming.queries import Queries
     from group_coordinator.streaming.settings import CoordinatorSettings
+    from group_coordinator.streaming.watching.watcher import TopicWatcher
 
 __all__ = ["Supervision"]
 
@@ -38,7 +39,10 @@ _LOOK_S = 0.2
 
 
 class Supervision:
-    """Runs queries of one checkpoint until asked to stop. `corrections`: made while a clock ticks."""
+    """Runs queries of one checkpoint until asked to stop.
+
+    Only while a clock ticks `corrections` are made, and does the `watcher` of topics write to groups.
+    """
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class Supervision:
         leadership: Leadership,
         health: Health,
         corrections: Corrections,
+        watcher: TopicWatcher,
         queries: Queries,
         say: Callable[[str], None],
     ) -> None:
@@ -57,6 +62,7 @@ class Supervision:
         self._stopping = leadership.stopping
         self._health = health
         self._corrections = corrections
+        self._watcher = watcher
         self._queries = queries
         self._say = say
         self._look_from: int | None = None
@@ -96,7 +102,11 @@ class Supervision:
         """Run until asked to stop, or until a new clock has to begin."""
         self._health.does(Activity.STARTING)
         self._queries.prepare()
-        with self._new_clock() as clock, self._corrections.during(lambda: clock.failure is None):
+        with (
+            self._new_clock() as clock,
+            self._corrections.during(lambda: clock.failure is None),
+            self._watcher.during(lambda: clock.failure is None),
+        ):
             reason = self._queries.run(clock)
             query = self._queries.newest
             if query is not None and reason is None:

@@ -15,7 +15,7 @@ FILE = re.compile(r"[\w./-]+(?:\.(?:py|yml|txt|toml)|/)")
 CODE = re.compile(r"(?:(?P<owner>[A-Z]\w+)\.)?(?P<name>\w+\(\)|_?[A-Z]\w+|(?<=\.)\w+)")
 """A class, a constant or a function, or one of a class. Settings, messages and commands look otherwise."""
 FOLDERS = [*(HOUSE / room for room in ROOMS), ROOT / "tests"]
-WORDS = 6_400
+WORDS = 6_750
 
 
 def code_of(markdown: str) -> list[str]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import not_found
 from group_coordinator.coordinator_state.responses import DescribeGroupResponse
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import DescribeGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
@@ -25,7 +25,7 @@ _NOT_FOUND_VERSION = 6
 def handle_describe_group(turn: Turn[ClassicGroup], request: DescribeGroupRequest) -> None:
     """Handle one DescribeGroup."""
     to = request.reply_to
-    if turn.exists:
+    if turn.has(ClassicGroup.KIND):
         group = turn.group
         is_stable = group.state is GroupState.STABLE
         response = DescribeGroupResponse.to(

@@ -29,6 +29,9 @@ _RULES = """\
 Every other move is illegal and raises `IllegalTransition`. The names and the moves are those of Kafka's
 `ClassicGroupState`, but a group dies from `Empty` only. In Kafka a group also dies on a broker when another
 broker takes it over. Here no broker owns groups.
+
+These are the states of groups of the classic protocol. The state of a consumer group follows from its members
+and epochs ([design](design.md#groups-of-the-consumer-protocol)).
 """
 
 

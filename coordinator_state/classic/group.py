@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Self, assert_never
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 
@@ -30,7 +30,8 @@ from group_coordinator.coordinator_state.responses import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from group_coordinator.coordinator_state.requests import Protocol
+    from group_coordinator.coordinator_state.config import GroupConfig
+    from group_coordinator.coordinator_state.requests import OffsetCommitRequest, Protocol
 
 __all__ = ["ClassicGroup"]
 
@@ -92,6 +93,9 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
     def new(cls, group_id: str, now_ms: int) -> Self:
         """An Empty group that begins at `now_ms`."""
         return cls(group_id=group_id, now_ms=now_ms, state_timestamp_ms=now_ms)
+
+    def seal(self) -> None:
+        """Nothing of it is read apart."""
 
     # -- its state -------------------------------------------------------------------------------
 
@@ -229,16 +233,20 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
             return Errors.ILLEGAL_GENERATION
         return Errors.NONE
 
-    def may_commit(self, member_id: str, group_instance_id: str | None, generation_id: int) -> Errors:
-        """Whether this sender may commit. In an empty group anybody may, without a generation."""
-        if generation_id < 0 and self.is_empty:
+    def may_commit(self, request: OffsetCommitRequest) -> Errors:
+        """Whether its sender may commit. In an empty group anybody may, without a generation."""
+        if request.generation_id < 0 and self.is_empty:
             return Errors.NONE
         # The member id "" of a sender without a generation is nobody's, as it should be.
-        error = self.validate_member(member_id, group_instance_id, generation_id)
+        error = self.validate_member(request.member_id, request.group_instance_id, request.generation_id)
         if error is Errors.NONE and self.state is GroupState.COMPLETING_REBALANCE:
             # It knows of the generation, and so that it may not go on before it has synced.
             return Errors.REBALANCE_IN_PROGRESS
         return error
+
+    def may_fetch(self, _member_id: str | None, _member_epoch: int) -> Errors:
+        """Anybody may."""
+        return Errors.NONE
 
     def may_delete_offsets(self) -> tuple[Errors, str | None]:
         """Whether the members' topics are known: there are no members, or they are Kafka's consumers."""
@@ -309,7 +317,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
             case DeadlineKind.CLEANUP:
                 return self.cleanup_deadline_ms
             case _:
-                assert_never(kind)
+                raise AssertionError(kind)
 
     def set_deadline(self, kind: DeadlineKind, member_id: str, at_ms: int | None) -> None:
         """Set one deadline, or clear it with None. An id that was handed out goes with its deadline."""
@@ -328,7 +336,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
             case DeadlineKind.CLEANUP:
                 self.cleanup_deadline_ms = at_ms
             case _:
-                assert_never(kind)
+                raise AssertionError(kind)
 
     # -- questions of the classic protocol -------------------------------------------------------
 
@@ -390,7 +398,7 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
         hidden = {} if with_instances else {"group_instance_id": None}
         return [DescribedMember(**self._description(member) | hidden) for member in self.members.values()]
 
-    def picture(self) -> GroupPicture:
+    def picture(self, _config: GroupConfig) -> GroupPicture:
         """The group as tools show it."""
         return GroupPicture(
             group_id=self.group_id,

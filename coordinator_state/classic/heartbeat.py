@@ -59,11 +59,12 @@ def _beat(turn: Turn[ClassicGroup], beating: BeatingMember) -> Errors:
     if error is Errors.NONE:
         member = group.members[beating.member_id]
         member.is_behind = False
-        tell_if_nearly_expired(turn, member)
-        turn.restart_session(member)
+        tell_if_nearly_expired(turn, member, member.session_timeout_ms)
+        turn.restart_session(member.member_id, member.session_timeout_ms)
         if group.state is GroupState.PREPARING_REBALANCE:
             error = Errors.REBALANCE_IN_PROGRESS
     elif error is Errors.ILLEGAL_GENERATION and group.members[beating.member_id].is_behind:
-        tell_if_nearly_expired(turn, group.members[beating.member_id])
-        turn.restart_session(group.members[beating.member_id])
+        member = group.members[beating.member_id]
+        tell_if_nearly_expired(turn, member, member.session_timeout_ms)
+        turn.restart_session(member.member_id, member.session_timeout_ms)
     return error

@@ -52,11 +52,11 @@ def handle_join_group(turn: Turn[ClassicGroup], request: JoinGroupRequest, new_m
         message = f"session_timeout_ms must be between {bounds}"
         _refuse(turn, request, Errors.INVALID_SESSION_TIMEOUT, message=message)
         return
-    if not turn.exists:
+    if not turn.has(ClassicGroup.KIND):
         if request.member_id:
             _refuse(turn, request, Errors.UNKNOWN_MEMBER_ID)
             return
-        if turn.is_closed:
+        if turn.is_closed and not turn.exists:
             message = "there are as many groups as there may be: ask again later"
             _refuse(turn, request, Errors.COORDINATOR_NOT_AVAILABLE, message=message)
             return
@@ -128,7 +128,7 @@ def _rejoin(
         # It did not get the answer, or it would know.
         _tell_again(turn, request, member)
         return
-    tell_if_nearly_expired(turn, member)
+    tell_if_nearly_expired(turn, member, member.session_timeout_ms)
     _update(turn, request, member)
     _park_again(turn, request, member)
     if begins is None:

@@ -118,7 +118,7 @@ def _refuse_parked_syncs(turn: Turn[ClassicGroup]) -> None:
     for member in turn.group.members.values():
         member.assignment = b""
         if refuse_parked_sync(turn, member, Errors.REBALANCE_IN_PROGRESS):
-            turn.restart_session(member)
+            turn.restart_session(member.member_id, member.session_timeout_ms)
 
 
 def _begin_initial_delay(turn: Turn[ClassicGroup], delay_ms: int, remaining_ms: int) -> None:
@@ -192,7 +192,7 @@ def complete_join(turn: Turn[ClassicGroup], reason: str) -> None:
         if (reply_to := group.take_parked_join(member)) is not None:
             answer_join(turn, reply_to, member)
         member.is_new, member.is_behind = False, True
-        turn.restart_session(member)
+        turn.restart_session(member.member_id, member.session_timeout_ms)
         group.set_pending_sync(member, pending=True)
     turn.deadlines.set(DeadlineKind.SYNC, turn.now_ms + group.rebalance_timeout_ms)
 
@@ -289,7 +289,7 @@ def propagate_assignment(turn: Turn[ClassicGroup], assignments: dict[str, bytes]
         if (reply_to := group.take_parked_sync(member)) is not None:
             answer_sync(turn, reply_to, member)
             # A session that ended while the sync was parked was let pass; here it begins again.
-            turn.restart_session(member)
+            turn.restart_session(member.member_id, member.session_timeout_ms)
 
 
 def answer_sync(turn: Turn[ClassicGroup], reply_to: ReplyTo, member: Member) -> None:

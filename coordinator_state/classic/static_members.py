@@ -42,7 +42,7 @@ def take_over(
     """Rename `member` to `new_member_id`. Requests that its old run waits for get FENCED_INSTANCE_ID."""
     group, old_member_id = turn.group, member.member_id
     assert member.group_instance_id is not None  # noqa: S101 - a bug of ours if it is
-    tell_if_nearly_expired(turn, member)
+    tell_if_nearly_expired(turn, member, member.session_timeout_ms)
     refuse_parked_join(turn, member, Errors.FENCED_INSTANCE_ID, old_member_id)
     refuse_parked_sync(turn, member, Errors.FENCED_INSTANCE_ID)
     group.replace_static_member(member, new_member_id, request.client_id, request.client_host)
@@ -51,7 +51,7 @@ def take_over(
     member.is_new = member.is_behind = False
     synced(turn, member)
     # One more session of the old length: the new one counts from its first sign of life on, as in Kafka.
-    turn.restart_session(member)
+    turn.restart_session(member.member_id, member.session_timeout_ms)
     turn.emit(
         MemberFenced(
             member_id=old_member_id,

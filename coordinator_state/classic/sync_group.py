@@ -30,12 +30,12 @@ def handle_sync_group(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> No
 
     group = turn.group
     member = group.members[request.member_id]
-    tell_if_nearly_expired(turn, member)
+    tell_if_nearly_expired(turn, member, member.session_timeout_ms)
     synced(turn, member)
     member.is_behind = False
     if group.state is GroupState.STABLE:
         # Its answer may have come late, and its first heartbeat is due a while after it.
-        turn.restart_session(member)
+        turn.restart_session(member.member_id, member.session_timeout_ms)
         if turn.may_tell(member.lasting_id):
             answer_sync(turn, request.reply_to, member)
         else:

@@ -47,8 +47,8 @@ def _grant(turn: Turn[Group], request: OffsetCommitRequest) -> None:
         # A group that has never had members is a classic one, as in Kafka.
         turn.create_group(ClassicGroup.new(turn.group_id, turn.now_ms))
     if (member := turn.group.heard_from(request.member_id)) is not None:
-        tell_if_nearly_expired(turn, member)
-        turn.restart_session(member)
+        tell_if_nearly_expired(turn, member, member.session_timeout_ms)
+        turn.restart_session(member.member_id, member.session_timeout_ms)
     results, committed = [], []
     for topic in request.topics:
         result, of_topic = _commit(turn, request, topic)
@@ -86,7 +86,7 @@ def _validate(turn: Turn[Group], request: OffsetCommitRequest) -> Errors:
             return Errors.COORDINATOR_NOT_AVAILABLE if turn.is_closed else Errors.NONE
         is_new = request.version >= request.GROUP_ID_NOT_FOUND_VERSION
         return Errors.GROUP_ID_NOT_FOUND if is_new else Errors.ILLEGAL_GENERATION
-    return turn.group.may_commit(request.member_id, request.group_instance_id, request.generation_id)
+    return turn.group.may_commit(request)
 
 
 def _commit(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.responses import (
     FetchedOffset,
     FetchedOffsetsOfTopic,
@@ -28,6 +29,11 @@ __all__ = ["handle_offset_fetch"]
 
 def handle_offset_fetch(turn: Turn[Group], request: OffsetFetchRequest) -> None:
     """Handle one OffsetFetch. A partition that is asked for twice is answered once."""
+    if turn.exists:
+        error = turn.group.may_fetch(request.member_id, request.member_epoch)
+        if error is not Errors.NONE:
+            turn.reply(request.reply_to, request.refused(error, None))
+            return
     offsets = turn.offsets
     asked: Iterable[tuple[str, Iterable[tuple[int, CommittedOffset | None]]]]
     if request.topics is None:

@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.events import AnyEvent, RebalanceCause
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.streaming.counts import REBALANCE_BOUNDS_MS
@@ -25,6 +26,7 @@ __all__ = ["DecisionMetrics"]
 
 _CAUSES = [each for each in RebalanceCause if each is not RebalanceCause.UNKNOWN]
 """The coordinator knows why its own groups rebalance."""
+_STATES = dict.fromkeys((*GroupState, *ConsumerState))
 _LE = [*(str(bound / 1000) for bound in REBALANCE_BOUNDS_MS), "+Inf"]
 
 
@@ -45,8 +47,8 @@ class DecisionMetrics(Collector):
         yield _responses(counts.responses)
         yield _total("requests_rejected", "Records that are no requests.", counts.rejected)
         yield _by("event", "events", "Decisions.", counts.events, _tags(AnyEvent))
-        yield _by("to", "state_changes", "Moves of groups.", counts.state_changes, GroupState)
-        yield _by("cause", "rebalances", "Join phases begun.", counts.rebalances, _CAUSES)
+        yield _by("to", "state_changes", "Moves of groups.", counts.state_changes, _STATES)
+        yield _by("cause", "rebalances", "Rebalances begun.", counts.rebalances, _CAUSES)
         yield _rebalance_durations(counts.rebalance_durations, counts.rebalance_ms)
         yield _by("reason", "members_removed", "Members gone.", counts.members_removed, ())
         expired = counts.members_removed["session_expired"]
@@ -81,7 +83,7 @@ def _by(label: str, name: str, documentation: str, counts: dict[str, int], known
 def _rebalance_durations(buckets: Counter[tuple[str, int]], sums_ms: Counter[str]) -> Metric:
     family = HistogramMetricFamily(
         "group_coordinator_rebalance_duration_seconds",
-        "Time by the log from the first join phase until the group was Stable.",
+        "Time by the log from when the group began to rebalance until it was Stable.",
         labels=["cause"],
     )
     for cause in map(str, _CAUSES):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.newest import Newest
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ __all__ = ["GroupMetrics"]
 
 _log = logging.getLogger(__name__)
 _PAUSE_S = 5.0
+_TYPES = ("classic", "consumer")
+_STATES = [str(it) for it in dict.fromkeys((*GroupState, *ConsumerState)) if it != GroupState.DEAD]
 
 
 class _Picture(msgspec.Struct):
@@ -33,14 +36,23 @@ class _Picture(msgspec.Struct):
 
     state: str
     members: list[msgspec.Raw]
+    group_type: str = "classic"
+
+
+class _Counted(NamedTuple):
+    """A group, as far as it is counted."""
+
+    state: str
+    group_type: str
+    members: int
 
 
 class GroupMetrics(Collector):
-    """Groups by state, and members, as of the newest pictures."""
+    """Groups by state and by type, and members, as of the newest pictures."""
 
     def __init__(self, topic: str, client_config: Mapping[str, Any]) -> None:
         self._topic = topic
-        self._groups: dict[bytes, tuple[str, int]] = {}
+        self._groups: dict[bytes, _Counted] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
@@ -64,15 +76,11 @@ class GroupMetrics(Collector):
         """Make the metrics from the pictures read so far."""
         with self._lock:
             groups = list(self._groups.values())
-        by_state = Counter(state for state, _ in groups)
-        states = GaugeMetricFamily("group_coordinator_groups", "Groups by state.", labels=["state"])
-        for state in GroupState:
-            if state is not GroupState.DEAD:
-                states.add_metric([state], by_state[state])
-        yield states
-        yield GaugeMetricFamily(
-            "group_coordinator_members", "Members.", sum(members for _, members in groups)
-        )
+        by_state = Counter(each.state for each in groups)
+        yield _by("state", "groups", "Groups by state.", {state: by_state[state] for state in _STATES})
+        by_type = Counter(each.group_type for each in groups)
+        yield _by("type", "groups_of_type", "Groups by type.", {kind: by_type[kind] for kind in _TYPES})
+        yield GaugeMetricFamily("group_coordinator_members", "Members.", sum(each.members for each in groups))
 
     def _poll(self) -> Collection[list[Any]]:
         try:
@@ -96,4 +104,13 @@ class GroupMetrics(Collector):
                         if record.value is None:
                             self._groups.pop(record.key, None)
                         elif (picture := pictures.read(record)) is not None:
-                            self._groups[record.key] = (picture.state, len(picture.members))
+                            self._groups[record.key] = _Counted(
+                                picture.state, picture.group_type, len(picture.members)
+                            )
+
+
+def _by(label: str, name: str, documentation: str, counts: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(f"group_coordinator_{name}", documentation, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Counter, Gauge
 
+from group_coordinator.streaming.metrics.topics import TopicMetrics
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
@@ -57,6 +59,7 @@ class JobMetrics:
             "By how much the clock of the broker that leads the clock topic is ahead of log time.",
             registry=registry,
         )
+        self.topics = TopicMetrics(registry)
 
     def outage(self, outage: Outage, *, is_longer: bool = False) -> None:
         """One is over. `is_longer`: it only went on for so long after the one that was told before."""

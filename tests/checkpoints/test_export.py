@@ -19,7 +19,12 @@ from group_coordinator.checkpoints.ledger import Notes
 from group_coordinator.checkpoints.offset_log import committed_batches, newest_committed
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
-from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group, encode_group
+from group_coordinator.coordinator_state.stored import (
+    READABLE_VERSIONS,
+    SCHEMA_VERSION,
+    decode_group,
+    encode_group,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,7 +212,11 @@ def test_an_export_that_lost_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"schema_version": SCHEMA_VERSION + 1}, {"schema_version": SCHEMA_VERSION - 1}, {"format_version": 2}],
+    [
+        {"schema_version": SCHEMA_VERSION + 1},
+        {"schema_version": READABLE_VERSIONS[0] - 1},
+        {"format_version": 2},
+    ],
 )
 def test_an_export_of_another_version_of_the_program(tmp_path: Path, other: dict[str, int]) -> None:
     file = tmp_path / "it.jsonl"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from group_coordinator.checkpoints.identity import CheckpointError, open_checkpoint
-from group_coordinator.coordinator_state.stored import SCHEMA_VERSION
+from group_coordinator.coordinator_state.stored import READABLE_VERSIONS, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -221,14 +221,14 @@ def test_refuses_what_was_not_restored_to_the_end(spark: SparkSession, checkpoin
     )
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+@pytest.mark.parametrize("version", [READABLE_VERSIONS[0] - 1, SCHEMA_VERSION + 1])
 def test_refuses_a_state_of_another_version(spark: SparkSession, checkpoint: Path, version: int) -> None:
     open_checkpoint(spark, str(checkpoint), **VALUES)
     change(checkpoint, schema_version=version)
 
     assert refusal(spark, checkpoint) == (
         f"checkpoint {checkpoint} was made by another version of this program (its schema version is "
-        f"{version}, this program reads {SCHEMA_VERSION}): run that one"
+        f"{version}, this program reads {READABLE_VERSIONS[0]} to {SCHEMA_VERSION}): run that one"
     )
 
 

@@ -14,7 +14,7 @@ from kafka.structs import TopicPartition
 from group_coordinator import GroupMember
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.requests import AnyRequest
+from group_coordinator.coordinator_state.requests import AnyRequest, ConsumerGroupHeartbeatRequest, TopicFacts
 from group_coordinator.coordinator_state.responses import AnyResponse
 from group_coordinator.coordinator_state.step import Channel as Kind
 from group_coordinator.coordinator_state.step import step
@@ -22,6 +22,7 @@ from tests.patience import PATIENCE_S, wait_for
 
 CONFIG = GroupConfig(
     group_initial_rebalance_delay_ms=0,
+    group_consumer_assignment_interval_ms=0,
     group_min_session_timeout_ms=3_000,
     group_max_session_timeout_ms=100_000,
 )
@@ -130,6 +131,27 @@ class MemoryChannel:
 
     def close(self, timeout_ms):
         self.closed = True
+
+
+def beat(coordinator, group_id, member_id, epoch=0, **fields):
+    """Send a heartbeat of the consumer protocol; epoch 0 joins, and reads topic a of two partitions."""
+    joins = {
+        "rebalance_timeout_ms": 5_000,
+        "subscribed_topic_names": ["a"],
+        "topic_partitions": [],
+        "topics": [TopicFacts("a", 2, "id-of-a")],
+    }
+    coordinator.append(
+        ConsumerGroupHeartbeatRequest(
+            request_id=f"{member_id}-{len(coordinator.log)}",
+            client_id=f"c-{member_id}",
+            client_host="/10.0.0.7",
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=epoch,
+            **(fields if epoch else joins),
+        )
+    )
 
 
 @contextmanager

@@ -31,10 +31,13 @@ from group_coordinator.client.admin import (
     own_client_id,
 )
 from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.descriptions import pictured
 from group_coordinator.client.log_offsets import Log
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.consumer_protocol import partitions_of, topics_of
 from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import (
+    ConsumerGroupDescribeRequest,
     DeleteGroupRequest,
     DescribeGroupRequest,
     JoinGroupRequest,
@@ -52,7 +55,8 @@ from group_coordinator.coordinator_state.responses import (
     InvalidRequestResponse,
     OffsetCommitResponse,
 )
-from tests.client.memory import MemoryChannel, member_maker
+from group_coordinator.coordinator_state.stored import decode_group
+from tests.client.memory import MemoryChannel, beat, member_maker
 from tests.patience import PATIENCE_S, wait_for
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -268,15 +272,72 @@ def test_coordinator_is_where_requests_and_state_are(admin):
     assert ("requests", 0, 0) == (found["g"].topic, found["g"].partition, found["g"].state_partition)
 
 
+# -- the consumer protocol -----------------------------------------------------------------------------
+
+
+def test_a_group_of_the_consumer_protocol_is_described_with_epochs_and_targets(
+    admin, coordinator, make_member
+):
+    make_member(units=["u"])
+    beat(coordinator, "new", "m1")
+    beat(coordinator, "new", "m2")
+    admin.alter_group_offsets("old", {A0: OffsetAndMetadata(1)})
+
+    groups = admin.describe_groups(["orders", "new", "absent"])
+
+    assert list(groups) == ["orders", "new", "absent"]
+    assert [each.group_type for each in groups.values()] == ["classic", "consumer", "classic"]
+    assert isinstance(groups["absent"].error, GroupIdNotFoundError)
+    new = groups["new"]
+    assert (new.error, new.group_state, new.protocol_type) == (None, "Reconciling", "consumer")
+    assert (new.protocol_data, new.generation_id, new.assignment_epoch, new.leader) == ("uniform", 3, 3, "")
+    m1, m2 = new.members
+    assert (m1.member_id, m1.client_id, m1.client_host, m1.member_epoch) == ("m1", "c-m1", "10.0.0.7", 2)
+    assert (m1.topic_partitions, m1.target_partitions) == ((A0, A1), (A0,))
+    assert (m2.member_epoch, m2.topic_partitions, m2.target_partitions) == (3, (), (A1,))
+    assert topics_of(m1.member_metadata) == ["a"]
+    assert partitions_of(m1.member_assignment) == [("a", 0), ("a", 1)]
+    assert groups["orders"].assignment_epoch is None
+    assert groups["orders"].members[0].member_epoch is None
+    group, offsets = admin.describe_groups_and_offsets(["new", "old"])["new"]
+    assert (group, offsets) == (new, {})
+
+
+def test_a_picture_of_a_consumer_group_says_what_the_coordinator_says(admin, coordinator):
+    beat(coordinator, "new", "m1")
+    beat(coordinator, "new", "m2")
+    picture = decode_group(coordinator.states[b"new"]).picture(coordinator.config)
+
+    assert pictured(picture) == admin.describe_groups(["new"])["new"]
+
+
+def test_a_coordinator_of_the_version_before_has_no_groups_of_the_consumer_protocol(
+    admin, channel, monkeypatch
+):
+    send = channel.send
+
+    def refuse(request):
+        if isinstance(request, ConsumerGroupDescribeRequest):
+            answer = InvalidRequestResponse(
+                api=None, request_id=request.request_id, client_id="admin", group_id=request.group_id
+            )
+            channel.put(answer)
+        else:
+            send(request)
+
+    monkeypatch.setattr(channel, "send", refuse)
+    assert isinstance(admin.describe_groups(["absent"])["absent"].error, GroupIdNotFoundError)
+
+
 # -- listing -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
-        (None, ["a", "b", "c"]),
-        ([], ["a", "b", "c"]),
-        (["stable"], ["b"]),
+        (None, ["a", "b", "c", "d"]),
+        ([], ["a", "b", "c", "d"]),
+        (["stable"], ["b", "d"]),
         (["Empty", "PREPARING_REBALANCE"], ["a", "c"]),
     ],
 )
@@ -286,12 +347,15 @@ def test_list_is_filtered_by_state(admin, coordinator, monkeypatch, states, expe
         GroupListing("a", "Empty", ""),
         GroupListing("b", "Stable", "units"),
         GroupListing("c", "PreparingRebalance", "consumer"),
+        GroupListing("d", "Stable", "consumer", "consumer"),
     ]
     asked = []
     monkeypatch.setattr(admin_module, "read_groups", lambda *what: asked.append(what) or listed)
 
     assert expected == [group.group_id for group in admin.list_groups(states)]
     assert ("coordinator.groups", 3) == asked[0][:2]
+    of_type = {"d"} & set(expected)
+    assert of_type == {group.group_id for group in admin.list_groups(states, ["Consumer"])}
 
 
 def test_list_says_which_topic_is_missing(admin):

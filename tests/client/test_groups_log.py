@@ -84,7 +84,7 @@ def fill(monkeypatch):
     return fill
 
 
-def picture(group_id, state, protocol_type=None):
+def picture(group_id, state, protocol_type=None, group_type="classic"):
     return msgspec.json.encode(
         GroupPicture(
             group_id=group_id,
@@ -95,6 +95,7 @@ def picture(group_id, state, protocol_type=None):
             leader=None,
             members=[],
             state_timestamp_ms=1,
+            group_type=group_type,
         )
     )
 
@@ -118,6 +119,19 @@ def test_newest_picture_counts_and_a_tombstone_ends_it(fill):
     assert "acks" not in consumer.settings
     assert [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)] == consumer.assigned
     assert consumer.closed
+
+
+def test_pictures_tell_the_type_since_there_are_two(fill):
+    written_before = msgspec.json.decode(picture("a", "Empty"))
+    del written_before["group_type"]
+    fill(
+        [
+            (0, b"a", msgspec.json.encode(written_before)),
+            (1, b"b", picture("b", "Stable", "consumer", "consumer")),
+        ]
+    )
+
+    assert [GroupListing("a", "Empty", ""), GroupListing("b", "Stable", "consumer", "consumer")] == read()
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b'{"group_id": 1}', b"\xff", b'{"a":' + b"[" * 100_000])

@@ -8,9 +8,10 @@ from kafka.admin import OffsetSpec
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 from group_coordinator.client.admin import AdminClient
-from group_coordinator.client.groups_log import GroupListing
+from group_coordinator.client.groups_log import GroupListing, in_states, of_types
 from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.log_offsets import LogOffsets
+from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.stored import decode_group
 from tests.client.memory import MemoryChannel
 from tests.patience import PATIENCE_S
@@ -79,15 +80,19 @@ class MemoryAdmin(AdminClient):
         """Stay open, for the next command."""
         self.closes += 1
 
-    def list_groups(self, states_filter: Collection[str] | None = None) -> list[GroupListing]:
+    def list_groups(
+        self,
+        states_filter: Collection[str] | None = None,
+        types_filter: Collection[str] | None = None,
+    ) -> list[GroupListing]:
         groups = map(decode_group, self._coordinator.states.values())
-        pictures = [group.picture() for group in groups if not group.is_dead]
-        listed = [GroupListing(each.group_id, each.state, each.protocol_type or "") for each in pictures]
-        states = {state.lower() for state in states_filter or ()}
-        return sorted(
-            (each for each in listed if not states or each.group_state.lower() in states),
-            key=lambda each: each.group_id,
-        )
+        pictures = [group.picture(GroupConfig()) for group in groups if not group.is_dead]
+        listed = [
+            GroupListing(each.group_id, each.state, each.protocol_type or "", each.group_type)
+            for each in pictures
+        ]
+        chosen = of_types(in_states(listed, states_filter), types_filter)
+        return sorted(chosen, key=lambda each: each.group_id)
 
     def measured_lag(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
         return self.lags

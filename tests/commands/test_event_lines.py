@@ -18,9 +18,12 @@ from group_coordinator.coordinator_state.events import (
     GenerationWrapped,
     GroupCreated,
     GroupDeleted,
+    GroupTypeChanged,
     MemberAdded,
     MemberAssigned,
+    MemberAway,
     MemberFenced,
+    MemberReconciled,
     MemberRejoined,
     MemberRemoved,
     OffsetsCommitted,
@@ -33,8 +36,13 @@ from group_coordinator.coordinator_state.events import (
     RequestLate,
     SessionNearlyExpired,
     StateChanged,
+    SubscriptionChanged,
+    TargetAssigned,
+    TopicsChanged,
 )
+from group_coordinator.coordinator_state.responses import KnownTopic
 from tests.golden import assert_golden
+from tests.history.scripts import share
 
 AT_MS = 1_768_572_300_123
 HEAD: dict[str, Any] = {"event_id": "e", "at_ms": AT_MS, "group_id": "orders", "generation_id": 7}
@@ -113,6 +121,40 @@ COORDINATOR: list[Event] = [
     RequestLate(**HEAD, partition=3, offset=70, appended_ms=AT_MS - 900),
     ClockCorrected(**HEAD, partition=3, offset=70, appended_ms=AT_MS - 90_000, shift_ms=90_000, skipped_ms=0),
 ]
+CONSUMERS: list[Event] = [
+    GroupTypeChanged(**HEAD, from_="classic", to="consumer"),
+    MemberAdded(**HEAD, **C1, client_host="10.0.0.7", join_phase_ms=None),
+    TopicsChanged(**HEAD, metadata_version=2, topics=[KnownTopic(name="orders", partitions=6)], gone=["old"]),
+    StateChanged(
+        **HEAD, from_="Empty", to="Assigning", reason="c1 joined", cause=RebalanceCause.MEMBER_JOINED
+    ),
+    TargetAssigned(
+        **HEAD, assignment_epoch=7, protocol_name="uniform", assignments=[MemberAssigned("c1", b"")]
+    ),
+    StateChanged(**HEAD, from_="Assigning", to="Reconciling", reason="the work was divided again"),
+    MemberReconciled(
+        **HEAD,
+        member_id="c1",
+        member_epoch=6,
+        assignment=share(0, 1, 2, 3),
+        revoking=share(2, 3),
+    ),
+    MemberReconciled(**HEAD, member_id="c2", group_instance_id="worker-7", member_epoch=7, assignment=b""),
+    MemberReconciled(**HEAD, member_id="c3", member_epoch=7, assignment=b"\0"),
+    StateChanged(
+        **HEAD,
+        from_="Reconciling",
+        to="Stable",
+        reason="c2 is at epoch 7",
+        cause=RebalanceCause.MEMBER_JOINED,
+        rebalance_ms=4_000,
+    ),
+    SubscriptionChanged(**HEAD, member_id="c1", topics=["orders", "refunds"], server_assignor="range"),
+    SubscriptionChanged(**HEAD, member_id="c1", topics=[]),
+    MemberAway(**HEAD, **W7),
+    MemberFenced(**HEAD, **W7, replaced_by=W7["member_id"], client_host="10.0.0.8", client_reason=None),
+    MemberRemoved(**HEAD, **C1, reason="not_revoked"),
+]
 BROKERS: list[Event] = [
     StateChanged(**HEAD, from_="", to="Stable", reason="older records of the group are not there"),
     MemberAdded(**HEAD, **C1, client_host="/10.0.0.7", join_phase_ms=None),
@@ -136,8 +178,12 @@ def line(event: Event) -> str:
 
 
 def test_each_kind_has_its_words() -> None:
-    assert {type(each) for each in COORDINATOR} == set(get_args(AnyEvent))
-    parts = [["the coordinator's:"], COORDINATOR, ["", "of groups at the brokers:"], BROKERS]
+    assert {type(each) for each in (*COORDINATOR, *CONSUMERS)} == set(get_args(AnyEvent))
+    parts = [
+        *(["the coordinator's:"], COORDINATOR),
+        *(["", "of groups of the consumer protocol:"], CONSUMERS),
+        *(["", "of groups at the brokers:"], BROKERS),
+    ]
     lines = [each if isinstance(each, str) else line(each) for part in parts for each in part]
     assert_golden("events", "".join(f"{each}\n" for each in lines))
 

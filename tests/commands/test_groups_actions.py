@@ -18,6 +18,7 @@ from group_coordinator.commands.groups.actions import (
 from group_coordinator.commands.groups.options import parse_lag
 from group_coordinator.commands.tables import Failure, Line, Note, Report, Table
 from group_coordinator.coordinator_state.requests import JoinGroupRequest, Protocol
+from tests.client.memory import beat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,33 @@ def test_list(admin: MemoryAdmin, make_member: Callable[..., GroupMember]) -> No
     assert [("busy",), ("idle",)] == rows(list_groups(admin, None))
     assert [("busy", "Stable"), ("idle", "Empty")] == rows(list_groups(admin, []))
     assert [("idle", "Empty")] == rows(list_groups(admin, ["Empty"]))
+
+
+def test_types_are_listed_and_chosen(
+    admin: MemoryAdmin, coordinator: Coordinator, make_member: Callable[..., GroupMember]
+) -> None:
+    make_member("old", units=["u"])
+    beat(coordinator, "new", "m1")
+
+    assert [("new", "Consumer"), ("old", "Classic")] == rows(list_groups(admin, None, []))
+    assert [("new", "Consumer", "Stable")] == rows(list_groups(admin, ["Stable"], ["Consumer"]))
+
+
+def test_a_group_of_the_consumer_protocol_is_rebalancing_until_all_have_their_own(
+    admin: MemoryAdmin, coordinator: Coordinator
+) -> None:
+    beat(coordinator, "new", "m1")
+    assert told(describe(admin, ["new"], "members")) == []
+    beat(coordinator, "new", "m2")
+
+    report = describe(admin, ["new"], "members", verbose=True)
+    assert told(report) == ["warning: Consumer group 'new' is rebalancing."]
+    assert [(row[1], *row[5:]) for row in rows(report)] == [
+        ("m1", 2, 2, {"a": [0, 1]}, 3, {"a": [0]}),
+        ("m2", 0, 3, {}, 3, {"a": [1]}),
+    ]
+    (state,) = rows(describe(admin, ["new"], "state", verbose=True))
+    assert state[2:] == ("uniform", "Reconciling", 3, 3, 2)
 
 
 # -- describe ----------------------------------------------------------------------------------------

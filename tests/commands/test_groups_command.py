@@ -379,7 +379,7 @@ def test_watch_shows_what_changes_until_it_is_interrupted(
 def test_watch_without_seconds_and_ctrl_c_in_a_question(
     admin: MemoryAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_states: object) -> None:
+    def interrupted(*_filters: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(admin, "list_groups", interrupted)
@@ -463,7 +463,7 @@ def test_what_keeps_it_from_connecting_is_one_line(
 def test_what_goes_wrong_later_is_one_line(
     admin: MemoryAdmin, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fail(_states: object) -> None:
+    def fail(*_filters: object) -> None:
         raise error
 
     monkeypatch.setattr(admin, "list_groups", fail)

@@ -12,6 +12,7 @@ from group_coordinator.commands.groups.options import (
     parse_lag,
     parse_reason,
     parse_states,
+    parse_types,
 )
 
 NOTHING: dict[str, Any] = {
@@ -20,7 +21,7 @@ NOTHING: dict[str, Any] = {
     ),
     **dict.fromkeys(["all_groups", "all_topics", "offsets", "members", "verbose", "dry_run"], False),
     **dict.fromkeys(["execute", "export", "to_earliest", "to_latest", "to_current"], False),
-    **dict.fromkeys(["state", "lag", "watch", "reason", "to_offset", "to_datetime", "by_duration"]),
+    **dict.fromkeys(["state", "type", "lag", "watch", "reason", "to_offset", "to_datetime", "by_duration"]),
     **dict.fromkeys(["shift_by", "from_file", "to_history", "history_path", "events_topic"]),
     "undo": False,
     **dict.fromkeys(["group", "topic", "member_id", "group_instance_id"], ()),
@@ -37,6 +38,7 @@ T: dict[str, Any] = {"topic": (TopicArgument("t", None),)}
     [
         ("list", {}),
         ("list", {"state": frozenset()}),
+        ("list", {"state": frozenset(), "type": frozenset({"Consumer"})}),
         ("describe", G),
         ("describe", {"group": ("g", "h"), "offsets": True, "verbose": True, "lag": parse_lag(">0")}),
         ("describe", {"all_groups": True, "state": frozenset()}),
@@ -76,6 +78,7 @@ def test_what_goes_together(action: str, options: dict[str, Any]) -> None:
         ({"list": True, "describe": True}, "exactly one of these is needed"),
         ({"list": True} | G, "--group cannot be used with --list"),
         ({"list": True, "members": True}, "--members cannot be used with --list"),
+        ({"describe": True, "type": frozenset()} | G, "--type cannot be used with --describe"),
         ({"list": True, "execute": True}, "--execute cannot be used with --list"),
         ({"describe": True}, "--describe needs one of these options: --group, --all-groups"),
         ({"describe": True, "all_groups": True} | G, "--group cannot be used with --all-groups"),
@@ -163,9 +166,23 @@ def test_a_reason_has_a_greatest_length() -> None:
 
 def test_states_are_read_in_any_case() -> None:
     assert {"Stable", "PreparingRebalance"} == parse_states("stable, preparingrebalance")
+    assert {"Assigning", "Reconciling"} == parse_states("assigning,RECONCILING")
     assert set() == parse_states("")
-    with pytest.raises(ValueError, match=r"state list 'x,Empty'\. Valid states are: Empty, Prepar.*, Dead"):
+    with pytest.raises(
+        ValueError,
+        match=r"state list 'x,Empty'\. Valid states are: Empty, Prepar.*, Dead, Assigning, Reconciling",
+    ):
         parse_states("x,Empty")
+
+
+def test_types_are_read_in_any_case() -> None:
+    assert {"Consumer"} == parse_types("consumer")
+    assert {"Classic", "Consumer"} == parse_types("CLASSIC, Consumer")
+    assert set() == parse_types("")
+    with pytest.raises(
+        ValueError, match=r"^Invalid types list 'share'\. Valid types are: Classic, Consumer$"
+    ):
+        parse_types("share")
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,21 @@ def test_list_with_states() -> None:
     assert lines(group_list([], with_state=True)) == "GROUP                     STATE"
 
 
+def test_list_with_types() -> None:
+    listed = [GroupListing("active", "Stable", "consumer", "consumer"), GroupListing("old", "Empty", "")]
+
+    assert lines(group_list(listed, with_type=True)) == (
+        "GROUP                     TYPE\n"
+        "active                    Consumer\n"
+        "old                       Classic"
+    )
+    assert lines(group_list(listed, with_type=True, with_state=True)) == (
+        "GROUP                     TYPE                 STATE\n"
+        "active                    Consumer             Stable\n"
+        "old                       Classic              Empty"
+    )
+
+
 # -- offsets -----------------------------------------------------------------------------------------
 
 
@@ -207,6 +222,24 @@ def test_assignment_of_several_topics() -> None:
     assert {"orders": [2], "refunds": [0, 1]} == row[7]
 
 
+def test_members_of_the_consumer_protocol_have_epochs_and_targets() -> None:
+    there = replace(member("alpha", ORDERS[:2]), member_epoch=3, target_partitions=tuple(ORDERS[:1]))
+    comes = replace(member("beta", []), member_epoch=4, target_partitions=tuple(ORDERS[1:2]))
+    leaves = replace(member("gone", [], "worker-1"), member_epoch=-2, target_partitions=())
+    moving = replace(group(there, comes), group_type="consumer", assignment_epoch=4)
+
+    assert lines(members_table(moving, verbose=True)) == (
+        "\nGROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     "
+        "CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT\n"
+        "active          alpha-08f7f418  /127.0.0.1      alpha           2               "
+        "3               orders:0,1           4               orders:0\n"
+        "active          beta-08f7f418   /127.0.0.1      beta            0               "
+        "4               -                    4               orders:1"
+    )
+    (row,) = members_table(replace(moving, members=(leaves,)), verbose=True).rows
+    assert row[6:] == (-2, {}, 4, {})
+
+
 # -- state -------------------------------------------------------------------------------------------
 
 WHERE = Coordinator("127.0.0.1", 19592, 1)
@@ -232,3 +265,6 @@ def test_state_with_epochs() -> None:
         "active          127.0.0.1:19592  (1)      range                Stable               "
         "-               -                         2"
     )
+    moving = replace(group(ALPHA), generation_id=7, group_type="consumer", assignment_epoch=6)
+    (row,) = state_table(moving, WHERE, verbose=True).rows
+    assert row[4:6] == (7, 6)

@@ -16,6 +16,8 @@ from group_coordinator.commands.history.command import _VIEWS
 from group_coordinator.commands.times import parse_time
 from group_coordinator.history.questions import QUESTIONS
 from tests.coordinator_state.scenario import Scenario
+from tests.history import consumers
+from tests.history.consumers import Consumers
 from tests.history.plain import lag_rows, write_plain_tables
 from tests.history.scripts import a_day, events
 
@@ -29,6 +31,19 @@ RESET = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_off
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("history")
     write_plain_tables(path, events(a_day()), lag=lag_rows("orders", (5, 7)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A group of the consumer protocol, in which one member waits for another one."""
+    path = tmp_path_factory.mktemp("moving")
+    group = Consumers({"orders": 2})
+    group.at(1_000)
+    group.join("m1")
+    group.at(2_000)
+    group.join("m2")
+    write_plain_tables(path, consumers.events(group))
     return path
 
 
@@ -89,8 +104,21 @@ def test_who_reset_these_offsets(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("view", _VIEWS)
-def test_every_question_is_answered(path: Path, view: str) -> None:
-    assert json.loads(answer(path, "orders", f"--{view}", *WHOLE, "--output", "json"))
+def test_every_question_is_answered(path: Path, moving: Path, view: str) -> None:
+    tables = moving if view == "waits" else path
+    assert json.loads(answer(tables, "orders", f"--{view}", *WHOLE, "--output", "json"))
+
+
+def test_who_still_holds_what_another_one_waits_for(moving: Path) -> None:
+    at = ("--at", "1970-01-01T00:00:03", "--output", "json")
+    (row,) = json.loads(answer(moving, "orders", "--waits", *at))
+    assert (row["topic"], row["partition"], row["held_by"], row["waited_for_by"]) == (
+        *("orders", 1),
+        *("c-m1", "c-m2"),
+    )
+    assert (row["since"], row["until"]) == ("1970-01-01T00:00:02.000Z", None)
+    told = answer(moving, "orders", "--explain", "--at", "1970-01-01T00:00:03")
+    assert "c-m1 still holds orders 1, which c-m2 waits for, since 00:00:02." in told
 
 
 def test_the_help_knows_all_questions() -> None:

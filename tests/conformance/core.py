@@ -17,6 +17,7 @@ from unittest.mock import patch
 import msgspec
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
+from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.responses import AnyResponse
 from group_coordinator.coordinator_state.step import Channel, step
@@ -27,7 +28,6 @@ from tests.conformance.wire import DESCRIBE_VERSION, FETCH_VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.step import StepResult
 
 Undo: TypeAlias = "Callable[[ClassicGroup, dict[str, Any], ClassicGroup], None]"
@@ -209,7 +209,7 @@ def _listed(state: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
     groups = []
     states = [each.lower() for each in request.get("states_filter", ())]
     if (group := _existing(state)) is not None:
-        picture = group.picture()
+        picture = group.picture(GroupConfig())
         if not states or picture.state.lower() in states:
             version = request["api_version"]
             groups.append(

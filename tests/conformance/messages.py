@@ -35,6 +35,8 @@ from kafka.protocol.consumer.group import (
     SyncGroupResponse,
 )
 
+from tests.conformance.consumer import messages as consumer
+
 __all__ = ["frame", "offsets_by_partition", "read"]
 
 _APIS = {
@@ -48,6 +50,7 @@ _APIS = {
     "describe_group": (DescribeGroupsRequest, DescribeGroupsResponse),
     "delete_group": (DeleteGroupsRequest, DeleteGroupsResponse),
     "list_groups": (ListGroupsRequest, ListGroupsResponse),
+    **consumer.APIS,
 }
 _ENVELOPE = {"api", "api_version", "request_id", "client_id", "client_host", "group_id"}
 _BATCH_LEAVE_VERSION = 3
@@ -116,6 +119,7 @@ def _fetch(request: dict[str, Any], version: int, fields: dict[str, Any]) -> dic
     topics = request["topics"] if request["topics"] is None else [kind(**each) for each in request["topics"]]
     named = {"group_id": request["group_id"], "topics": topics}
     if is_batch:
+        named |= {name: fields[name] for name in ("member_id", "member_epoch") if name in fields}
         return {"groups": [group(**named)], "require_stable": fields["require_stable"]}
     return fields | named
 
@@ -145,6 +149,7 @@ _FIELDS = {
     },
     "delete_group": lambda request, _version, _fields: {"groups_names": [request["group_id"]]},
     "list_groups": lambda _request, _version, fields: fields,
+    **consumer.FIELDS,
 }
 
 
@@ -236,6 +241,7 @@ _READERS = {
     "describe_group": _described,
     "delete_group": _deleted_group,
     "list_groups": _listed,
+    **consumer.READERS,
 }
 
 

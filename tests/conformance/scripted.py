@@ -15,7 +15,7 @@ from tests.conformance.steps import script
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PATIENT", "SCRIPTS"]
+__all__ = ["PATIENT", "SCRIPTS", "scripts_in"]
 
 _TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 _NAMELESS = "no group id"
@@ -48,15 +48,21 @@ _LIFE_OF_OFFSETS = (
 )
 
 
-def _told() -> Iterator[tuple[str, Sequence]]:
-    """Read the scripts that are told one by one."""
+def scripts_in(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """Say setup, section, name and steps of each script in `text`."""
     setup = section = ""
-    for line in re.sub(r"\n +", " ", _TEXT).splitlines():
+    for line in re.sub(r"\n +", " ", text).splitlines():
         if header := re.fullmatch(r"\[(\w+)\] (.+)", line):
             setup, section = header.groups()
         elif line and not line.startswith("#"):
-            name, _, text = line.partition(": ")
-            yield f"{section}: {name}", Sequence(setup, script(text), nameless=section == _NAMELESS)
+            name, _, steps = line.partition(": ")
+            yield setup, section, name, steps
+
+
+def _told() -> Iterator[tuple[str, Sequence]]:
+    """Read the scripts that are told one by one."""
+    for setup, section, name, text in scripts_in(_TEXT):
+        yield f"{section}: {name}", Sequence(setup, script(text), nameless=section == _NAMELESS)
 
 
 def _in_each_state(steps: str, fields: str = "") -> dict[str, str]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import fields, replace
 
-from tests.conformance.sequence import Sequence, Step
+from tests.conformance.consumer.sequence import Sequence as ConsumerSequence
+from tests.conformance.sequence import Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+_Sequence = TypeVar("_Sequence", Sequence, ConsumerSequence)
 _AT_ONCE = 12
 
 
-async def shrink(sequence: Sequence, fails: Callable[[Sequence], Awaitable[bool]]) -> Sequence:
+async def shrink(sequence: _Sequence, fails: Callable[[_Sequence], Awaitable[bool]]) -> _Sequence:
     """Return a sequence that fails as `sequence` does, and has nothing that can be left out.
 
     `fails` is asked about several candidates at a time.
@@ -30,9 +32,9 @@ async def shrink(sequence: Sequence, fails: Callable[[Sequence], Awaitable[bool]
 
 
 async def _first_failing(
-    candidates: Iterator[Sequence], fails: Callable[[Sequence], Awaitable[bool]]
-) -> Sequence | None:
-    batch: list[Sequence] = []
+    candidates: Iterator[_Sequence], fails: Callable[[_Sequence], Awaitable[bool]]
+) -> _Sequence | None:
+    batch: list[_Sequence] = []
     for candidate in candidates:
         batch.append(candidate)
         if len(batch) == _AT_ONCE:
@@ -43,13 +45,13 @@ async def _first_failing(
 
 
 async def _any_failing(
-    batch: list[Sequence], fails: Callable[[Sequence], Awaitable[bool]]
-) -> Sequence | None:
+    batch: list[_Sequence], fails: Callable[[_Sequence], Awaitable[bool]]
+) -> _Sequence | None:
     failed = await asyncio.gather(*(fails(candidate) for candidate in batch))
     return next((candidate for candidate, fail in zip(batch, failed, strict=True) if fail), None)
 
 
-def _with_fewer_steps(sequence: Sequence) -> Iterator[Sequence]:
+def _with_fewer_steps(sequence: _Sequence) -> Iterator[_Sequence]:
     """Leave out steps, half of them at first, and at last each alone."""
     steps = sequence.steps
     size = len(steps) // 2
@@ -60,10 +62,10 @@ def _with_fewer_steps(sequence: Sequence) -> Iterator[Sequence]:
         size //= 2
 
 
-def _with_plainer_steps(sequence: Sequence) -> Iterator[Sequence]:
+def _with_plainer_steps(sequence: _Sequence) -> Iterator[_Sequence]:
     """Give one field of one step, or of all steps, its default."""
     steps = sequence.steps
-    for field in fields(Step):
+    for field in fields(steps[0]) if steps else ():
         if field.name == "actor":
             continue
         plain = tuple(replace(step, **{field.name: field.default}) for step in steps)

@@ -19,7 +19,7 @@ from tests.conformance.sequence import Step
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["script"]
+__all__ = ["script", "statements"]
 
 _VERBS: dict[str, dict[str, Any]] = {
     "join": {"api": "join"},
@@ -53,15 +53,21 @@ def script(text: str, **fields: str) -> tuple[Step, ...]:
 
     Raises ValueError for a verb and msgspec.ValidationError for a field that there is not.
     """
+    steps: list[Step] = []
+    for verb, words, said in statements(text):
+        steps += _steps(verb, words, fields | said)
+    return tuple(steps)
+
+
+def statements(text: str) -> Iterator[tuple[str, list[str], dict[str, str]]]:
+    """What stands between the commas of `text`: a verb, the words behind it, and the fields."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=",")
     lexer.whitespace_split = True
-    steps: list[Step] = []
     for is_comma, words in groupby(lexer, key=lambda word: word == ","):
         if not is_comma:
             verb, *rest = words
             said = dict(word.split("=", 1) for word in rest if "=" in word)
-            steps += _steps(verb, [word for word in rest if "=" not in word], fields | said)
-    return tuple(steps)
+            yield verb, [word for word in rest if "=" not in word], said
 
 
 def _steps(verb: str, words: list[str], fields: dict[str, str]) -> Iterator[Step]:

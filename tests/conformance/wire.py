@@ -17,7 +17,7 @@ from tests.conformance.messages import frame, offsets_by_partition, read
 from tests.conformance.sequence import PARTITIONS, TOPICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 DESCRIBE_VERSION = 5
 """The last version that answers a group that is not there without an error, as a Dead one."""
@@ -127,6 +127,9 @@ class Question:
 class BrokerClient:
     """Asks a broker, on as many connections as there are open questions."""
 
+    topics: Iterable[str] = TOPICS
+    """Topics that are there, each with `PARTITIONS`."""
+
     def __init__(self, bootstrap_servers: str, slowness: int = 1) -> None:
         """`slowness`: how much slower than a broker it is; all times of its groups are that much longer."""
         self.clock = Clock(slowness)
@@ -187,7 +190,7 @@ class BrokerClient:
     async def write(self) -> bool:
         """Let the broker write something that is no group's in play; False if it does not yet."""
         partitions = [{"partition_index": PARTITIONS - 1, "committed_offset": 0}]
-        topics = [{"name": name, "partitions": partitions} for name in TOPICS]
+        topics = [{"name": name, "partitions": partitions} for name in self.topics]
         commit = {"generation_id": -1, "member_id": "", "topics": topics}
         answer = await self._told("conformance", "offset_commit", _COMMIT_VERSION, **commit)
         return all(each["error_code"] == 0 for topic in answer["topics"] for each in topic["partitions"])

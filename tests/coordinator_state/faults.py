@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outages
 from group_coordinator.coordinator_state.requests import AnyRequest, SyncGroupRequest
@@ -39,7 +40,7 @@ def forgets_a_member(*args: Any) -> StepResult:
     group = decode_group(result.state)
     if group.state is GroupState.STABLE and len(group.members) > 1:
         group.remove_member(list(group.members.values())[-1])
-        picture = msgspec.json.encode(group.picture())
+        picture = msgspec.json.encode(group.picture(GroupConfig()))
         outputs = [
             output._replace(value=picture) if output.channel is Channel.GROUPS else output
             for output in result.outputs

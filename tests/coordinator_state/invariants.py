@@ -16,12 +16,15 @@ from group_coordinator.coordinator_state.committed import (
     offset_key,
 )
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import NO_OUTAGES, Outage, Outages
 from group_coordinator.coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
 from group_coordinator.coordinator_state.step import Channel, StepResult
 from group_coordinator.coordinator_state.stored import decode_group, encode_group
+from tests.coordinator_state.consumer import invariants as of_consumers
 
+AnyGroup = ClassicGroup | ConsumerGroup
 Committed = dict[tuple[str, int], CommittedOffset]
 """All that is committed for a group, by topic and partition."""
 
@@ -35,34 +38,39 @@ def check(
     watermark_ms: int,
     config: GroupConfig,
     outages: Outages = NO_OUTAGES,
-) -> ClassicGroup | None:
+) -> Any:
     """Check what a call that found the state `before` has come to; the group is handed back."""
     old = decode_group(before) if before is not None else None
     new = decode_group(result.state) if result.state is not None else None
     _records_fit_their_topics(result, config)
     _published_is_what_has_changed(old, new, result)
     _places_go_forward(old, new, result)
-    if old is not None and any(b'"group_created"' in (output.value or b"") for output in result.outputs):
+    begins = (b'"group_created"', b'"group_type_changed"')
+    if old is not None and any(begin in (it.value or b"") for it in result.outputs for begin in begins):
         # Another one, whose time may be an earlier one.
         old = None
     if new is None:
         assert result.deadline_ms is None
         return None
     assert encode_group(new) == result.state, "stored state does not round-trip"
-    _counters_are_what_the_members_say(new)
-    _the_leader_is_a_member(new)
-    _time_is_limited(new)
-    _members_fit_the_state(new)
     if old is None or old.offsets != new.offsets:
         _offsets_are_what_is_counted(new)
-    _what_is_not_used_is_looked_for(old, new, config, outages)
+    if isinstance(new, ConsumerGroup):
+        of_consumers.check(old if isinstance(old, ConsumerGroup) else None, new, watermark_ms)
+        _consumers_offsets_are_looked_for(new, config, outages)
+    else:
+        _counters_are_what_the_members_say(new)
+        _the_leader_is_a_member(new)
+        _time_is_limited(new)
+        _members_fit_the_state(new)
+        _what_is_not_used_is_looked_for(old if isinstance(old, ClassicGroup) else None, new, config, outages)
     # Spark refuses a time-out that is not later than the watermark, and ends the query.
     assert result.deadline_ms is not None
     assert result.deadline_ms > max(watermark_ms, new.now_ms)
     return new
 
 
-def committed(group: ClassicGroup | None) -> Committed:
+def committed(group: AnyGroup | None) -> Committed:
     """What the stored group has."""
     offsets = CommittedOffsets(group.offsets if group else b"")
     return {
@@ -81,9 +89,7 @@ def _records_fit_their_topics(result: StepResult, config: GroupConfig) -> None:
         assert size <= config.max_record_bytes, f"{output.channel} of {size} bytes"
 
 
-def _published_is_what_has_changed(
-    old: ClassicGroup | None, new: ClassicGroup | None, result: StepResult
-) -> None:
+def _published_is_what_has_changed(old: AnyGroup | None, new: AnyGroup | None, result: StepResult) -> None:
     written = [(output.key, output.value) for output in result.outputs if output.channel is Channel.OFFSETS]
     if not written and old is not None and new is not None and old.offsets == new.offsets:
         return
@@ -95,7 +101,7 @@ def _published_is_what_has_changed(
     assert after == {key: value for key, value in kept.items() if value is not None}
 
 
-def _places_go_forward(old: ClassicGroup | None, new: ClassicGroup | None, result: StepResult) -> None:
+def _places_go_forward(old: AnyGroup | None, new: AnyGroup | None, result: StepResult) -> None:
     compacted = (Channel.GROUPS, Channel.OFFSETS)
     places = {output.place for output in result.outputs if output.channel in compacted}
     told = {output.place for output in result.outputs if output.channel is Channel.RESPONSES} - {None}
@@ -112,7 +118,7 @@ def _places_go_forward(old: ClassicGroup | None, new: ClassicGroup | None, resul
         assert new.place >= max(place or 0 for place in places)
 
 
-def _pictures(group: ClassicGroup | None) -> dict[bytes, dict[str, Any]]:
+def _pictures(group: AnyGroup | None) -> dict[bytes, dict[str, Any]]:
     """What the compacted topic has to have."""
     return {
         offset_key(group.group_id, topic, partition): {
@@ -185,7 +191,7 @@ def _members_fit_the_state(group: ClassicGroup) -> None:
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def _offsets_are_what_is_counted(group: ClassicGroup) -> None:
+def _offsets_are_what_is_counted(group: AnyGroup) -> None:
     offsets, again, kept = CommittedOffsets(group.offsets), CommittedOffsets(), committed(group)
     for (topic, partition), offset in kept.items():
         again.put(topic, partition, offset, 1)
@@ -244,6 +250,20 @@ def _what_is_not_used_is_looked_for(
             awaited_ms += _length(outages.between(old.now_ms, new.now_ms))
         if look_ms != awaited_ms:
             assert look_ms >= min(old.now_ms + interval_ms, LATEST_MS)
+
+
+def _consumers_offsets_are_looked_for(group: ConsumerGroup, config: GroupConfig, outages: Outages) -> None:
+    """No more than the check interval late: offsets of topics that no member names, and an Empty group."""
+    interval_ms = config.offsets_retention_check_interval_ms
+    kept = committed(group)
+    ends = [group.unused_since_ms(topic, each.commit_timestamp_ms) for (topic, _), each in kept.items()]
+    due = [end + config.offsets_retention_ms for end in ends if end is not None]
+    if group.is_empty and not kept:
+        due = [group.state_timestamp_ms]
+    if due:
+        assert group.cleanup_deadline_ms is not None
+        latest_ms = max(min(due), group.now_ms + interval_ms) + _length(outages)
+        assert group.cleanup_deadline_ms <= latest_ms
 
 
 def _length(outages: Iterable[Outage]) -> int:

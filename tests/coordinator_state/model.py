@@ -1233,7 +1233,9 @@ class Model:
             assert picture is None
             return
         assert picture is not None
+        assert picture.group_type == "classic"
         members = [msgspec.structs.asdict(member) for member in picture.members]
+        assert {(it.pop("member_epoch"), it.pop("target_assignment")) for it in members} <= {(UNSET, UNSET)}
         times = [(it.pop("session_timeout_ms"), it.pop("rebalance_timeout_ms")) for it in members]
         assert [(it.session_ms, it.rebalance_ms) for it in self.members.values()] == times
         is_stable = picture.state == STABLE

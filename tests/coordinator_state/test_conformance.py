@@ -28,6 +28,10 @@ KAFKAS = {
     "GroupMetadataManagerTest in Scala": 69,
     "OffsetMetadataManagerTest": 44,
     "OffsetExpirationConditionImplTest": 1,
+    "Requests of consumer groups (4.2)": 36,
+    "Members of consumer groups in GroupMetadataManagerTest (4.2)": 66,
+    "ConsumerGroupTest and ConsumerGroupMemberTest (4.2)": 48,
+    "Offsets of consumer groups in OffsetMetadataManagerTest (4.2)": 23,
 }
 KINDS = ["shown", "no meaning"]
 

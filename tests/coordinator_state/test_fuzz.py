@@ -20,6 +20,7 @@ from group_coordinator.coordinator_state.step import Channel, StepResult, step
 from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
+from tests.coordinator_state.consumer.scenario import Consumers
 from tests.coordinator_state.scenario import Scenario
 from tests.coordinator_state.subscription import subscription
 from tests.depth import cases
@@ -49,7 +50,21 @@ def groups() -> list[bytes | None]:
     preparing.join("c1")
     empty.ask("c1")
     assert len({s.group.state for s in scenarios}) == 4
-    return [None, *(s.state for s in scenarios)]
+    return [None, *(s.state for s in scenarios), *consumer_groups()]
+
+
+def consumer_groups() -> list[bytes | None]:
+    """One of consumers in which one waits for what another has, and one that is Empty; with offsets."""
+    reconciling, empty = scenarios = [Consumers() for _ in range(2)]
+    for s in scenarios:
+        s.now = NOW_MS
+        s.join("m", "t", topics=[{"name": "t", "topic_id": "T", "partitions": 3}])
+        s.commit("m", s.epochs["m"], {"t": [0], "u": [3]})
+    reconciling.join("n", "t", group_instance_id="i")
+    reconciling.beat("m")
+    empty.leave("m")
+    assert [s.summary[0] for s in scenarios] == ["Reconciling", "Empty"]
+    return [s.state for s in scenarios]
 
 
 GROUPS = groups()
@@ -135,6 +150,42 @@ VALID = [
     {"api": "heartbeat", **COMMON, "generation_id": 2, "member_id": "m", "reply_partition": 3},
     {"api": "heartbeat", **COMMON, "members": [{"generation_id": 2, "member_id": "m"}]},
     {"api": "leave_group", **COMMON, "api_version": 5, "members": [{"member_id": "m", "reason": "bye"}]},
+    {
+        "api": "consumer_group_heartbeat",
+        **COMMON,
+        "member_id": "m",
+        "member_epoch": 0,
+        "group_instance_id": "i",
+        "rack_id": "r",
+        "rebalance_timeout_ms": 1_000,
+        "subscribed_topic_names": ["t", "u"],
+        "subscribed_topic_regex": "",
+        "server_assignor": "range",
+        "topic_partitions": [],
+        "topics": [{"name": "t", "topic_id": "T", "partitions": 3}],
+    },
+    {
+        "api": "consumer_group_heartbeat",
+        **COMMON,
+        "member_id": "m",
+        "member_epoch": 2,
+        "topic_partitions": [{"topic_id": "T", "partitions": [0]}, {"name": "u", "partitions": [1]}],
+        "quiet": True,
+    },
+    {
+        "api": "consumer_group_heartbeat",
+        **COMMON,
+        "members": [{"member_id": "m", "member_epoch": 2, "group_instance_id": "i"}],
+        "quiet": False,
+    },
+    {"api": "consumer_group_describe", **COMMON, "api_version": 1},
+    {
+        "api": "topic_metadata",
+        **COMMON,
+        "based_on": 1,
+        "topics": [{"name": "t", "topic_id": "T", "partitions": 4}],
+        "gone": ["u"],
+    },
     {
         "api": "offset_commit",
         **COMMON,

@@ -17,8 +17,8 @@ SHARED = [
     for file in sorted(CORE.rglob("*.py"))
     if file.relative_to(CORE).parts[0] not in {kind + ".py" for kind in KINDS} | set(KINDS)
 ]
-# Where the kinds are listed, and where requests of the classic protocol are handed to its rules.
-MAY_IMPORT_RULES = {"kinds.py", "coordinator.py"}
+# Where the kinds are listed, and where requests are handed to their rules.
+MAY_IMPORT_RULES = {"kinds.py", "routes.py"}
 
 
 def imported(file: Path) -> set[str]:

@@ -14,7 +14,7 @@ def place(topic: str = "requests", partition: int = 3, offset: int = 17, timesta
     return Record(topic, partition, offset, timestamp_ms, b"orders", b"{}")
 
 
-ID = member_id_of(b"secret", "c1", place())
+ID = member_id_of(b"secret", place(), "c1")
 
 
 def test_shape_is_that_of_kafkas():
@@ -39,12 +39,12 @@ def test_same_place_same_id_in_every_process():
     ],
 )
 def test_other_place_other_id(other):
-    assert member_id_of(b"secret", "c1", other) != ID
+    assert member_id_of(b"secret", other, "c1") != ID
 
 
 def test_other_secret_other_id():
-    assert member_id_of(b"other", "c1", place()) != ID
+    assert member_id_of(b"other", place(), "c1") != ID
 
 
 def test_client_id_is_only_a_prefix():
-    assert member_id_of(b"secret", "", place()) == ID.removeprefix("c1")
+    assert member_id_of(b"secret", place(), "") == ID.removeprefix("c1")

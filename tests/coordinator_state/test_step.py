@@ -455,14 +455,14 @@ def test_an_answer_that_is_given_before_a_change_names_its_picture():
     assert [each.place for each in made if each.channel is Channel.RESPONSES] == [picture] * 2
 
 
-@pytest.mark.parametrize("by", [-1, 1])
-def test_state_of_another_version_is_refused(by):
-    version, *group = msgspec.msgpack.decode(call(None, join(0, 0)).state)
-    other = msgspec.msgpack.encode((version + by, *group))
+@pytest.mark.parametrize("other", [4, 7])
+def test_state_of_another_version_is_refused(other):
+    _version, *group = msgspec.msgpack.decode(call(None, join(0, 0)).state)
+    state = msgspec.msgpack.encode((other, *group))
     with pytest.raises(
-        ValueError, match=rf"^stored state has schema version {5 + by}, this program reads 5$"
+        ValueError, match=rf"^stored state has schema version {other}, this program reads 5 to 6$"
     ):
-        decode_group(other)
+        decode_group(state)
 
 
 def test_state_written_before_a_field_was_added_is_read():

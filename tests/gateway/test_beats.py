@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.requests import HeartbeatRequest, ReplyTo
-from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
+from group_coordinator.coordinator_state.requests import HeartbeatRequest
+from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult, ReplyTo
 from group_coordinator.gateway.beats import Beat, Beats, Instants
 from group_coordinator.gateway.translation import Sender
 

@@ -50,15 +50,28 @@ def test_in_every_version(version: int) -> None:
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
-        ({"states_filter": ["stable"]}, ["a"]),
-        ({"states_filter": ["STABLE", "Empty"]}, ["a", "b"]),
+        ({"states_filter": ["stable"]}, ["a", "n"]),
+        ({"states_filter": ["STABLE", "Empty"]}, ["a", "b", "n"]),
         ({"types_filter": ["Classic"]}, ["a", "b"]),
-        ({"types_filter": ["consumer"]}, []),
+        ({"types_filter": ["CONSUMER"]}, ["n"]),
+        ({"types_filter": ["consumer", "classic"], "states_filter": ["stable"]}, ["a", "n"]),
+        ({"types_filter": ["consumer"], "states_filter": ["Empty"]}, []),
+        ({"types_filter": ["share"]}, []),
         ({"types_filter": ["share", "classic"], "states_filter": ["Empty"]}, ["b"]),
     ],
 )
 def test_filters(filters: dict[str, list[str]], expected: list[str]) -> None:
-    assert [each[0] for each in listed(groups(), **filters)[1]] == expected
+    found = groups()
+    found.put("n", ListedGroup("Stable", "consumer", "consumer"))
+    assert sorted(each[0] for each in listed(found, **filters)[1]) == expected
+
+
+def test_a_group_that_changes_its_protocol_is_listed_anew() -> None:
+    found = groups()
+    assert listed(found)[1][1] == ("b", "", "Empty", "classic")
+    found.put("b", ListedGroup("Empty", "consumer", "consumer"))
+    assert ("b", "consumer", "Empty", "consumer") in listed(found)[1]
+    assert [each[0] for each in listed(found, types_filter=["classic"])[1]] == ["a"]
 
 
 def many(count: int) -> Groups:

@@ -14,21 +14,27 @@ from group_coordinator.history.settings import HistorySettings
 from group_coordinator.history.storage import prepare_tables
 from group_coordinator.history.tables import ALL_TABLES, EVENTS, TABLES, Table
 from group_coordinator.history.writer import HistoryWriter, Written
+from tests.history.consumers import a_handover
 from tests.history.scripts import a_day, a_night, bodies, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CUT", "DAY", "NAMES", "NIGHT", "UNKNOWN", "PowerCutError", "Tables", "fill"]
+__all__ = ["CUT", "DAY", "MOVING", "NAMES", "NIGHT", "UNKNOWN", "PowerCutError", "Tables", "fill"]
 
 DAY = bodies(a_day())
 # In the second part somebody goes who came in the first, somebody owns what was another's, and all goes.
 CUT = next(i for i, body in enumerate(DAY) if b"session_expired" in body)
+HANDOVER = a_handover().bodies
+# m1 has been told to give up what m2 waits for.
+HANDOVER_CUT = next(i for i, body in enumerate(HANDOVER) if b'"revoking":"AAA' in body) + 1
 NAMES = [table.name for table in TABLES]
 
 
 NIGHT = "the 'night'\\shift"
 """A group id that has to be quoted."""
+MOVING = "moving"
+"""A group of the consumer protocol, of which one member waits for another one where the batches are cut."""
 UNKNOWN = b'{"event_id":"n","at_ms":1000,"group_id":"new","generation_id":1,"event":"of_a_version_to_come"}'
 
 
@@ -92,6 +98,7 @@ def fill(spark: SparkSession, path: Path) -> Tables:
     """The day of several groups that have different fates on its way into the tables, and a night of one."""
     tables = Tables(spark, path)
     first, second = renamed(DAY, "group-b")[:CUT], renamed(DAY, "group-b")[CUT:]
+    moving = renamed(HANDOVER, MOVING)
     # The first group has its whole day at once; and there are records that are no events.
     tables.write(
         *renamed(DAY, "group-a"),
@@ -102,9 +109,10 @@ def fill(spark: SparkSession, path: Path) -> Tables:
         b'{"event_id":7}',
         UNKNOWN,
         *renamed(bodies(a_night()), NIGHT),
+        *moving[:HANDOVER_CUT],
     )
     with pytest.raises(PowerCutError):
-        tables.write(*second, until="events")
+        tables.write(*second, *moving[HANDOVER_CUT:], until="events")
     # When there is power again the batch is another one; and the topic has it all twice.
-    tables.write(*first, *second, *second)
+    tables.write(*first, *second, *second, *moving)
     return tables

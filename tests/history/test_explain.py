@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.brokers_log.kafka import Log, M
 from tests.brokers_log.watching import Watching
 from tests.coordinator_state.scenario import Scenario
 from tests.golden import assert_golden
+from tests.history import consumers
 from tests.history.plain import write_plain_tables
 from tests.history.scripts import GROUP, a_day, a_night, events
 from tests.history.stories import an_hour
@@ -160,6 +162,9 @@ TOLD = {
     "the coordinator: members that come late": events(close_calls()),
     "the coordinator: a fleet that comes late": events(all_come_late()),
     "the coordinator: names of strangers": events(hostile_hour()),
+    "consumers: a handover": consumers.events(consumers.a_handover()),
+    "consumers: a handover that is not over": consumers.events(consumers.a_handover())[:13],
+    "consumers: a day of troubles": consumers.events(consumers.a_day_of_troubles()),
     "the brokers": at_the_brokers(),
 }
 
@@ -189,8 +194,22 @@ def test_all_texts() -> None:
 
 
 def test_there_is_a_text_for_each_cause() -> None:
-    causes = {each.cause for told in TOLD.values() for each in explainer(told).rebalances}
-    assert causes == set(RebalanceCause)
+    rebalances = [each for told in TOLD.values() for each in explainer(told).rebalances]
+    moves = {move.cause for each in rebalances for move in each.moves if move.cause is not None}
+    # A member gives nothing up while its group rebalances already.
+    assert moves == set(RebalanceCause)
+    assert {each.cause for each in rebalances} == moves - {RebalanceCause.NOT_REVOKED}
+
+
+def test_many_waits_are_a_sentence_each_for_the_longest() -> None:
+    group = consumers.Consumers({"orders": 40})
+    for number in range(40):
+        group.at(1_000 * number)
+        group.join(f"m{number}")
+    explain = explainer(consumers.events(group))
+    texts = [each.text for each in explain.explain(explain.rebalances[-1])]
+    assert sum(text.startswith("c-m0 still h") for text in texts) == 8
+    assert any(re.fullmatch(r"\d+ other members waited for others for a shorter time\.", it) for it in texts)
 
 
 def test_each_sentence_has_an_event_that_is_in_the_log() -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import pytest
 
+from group_coordinator.coordinator_state.events import MemberReconciled
 from group_coordinator.history.rows import time_of
-from group_coordinator.history.spans import Assignment, Membership, Spans
+from group_coordinator.history.spans import Assignment, Membership, Spans, Wait
 from tests.coordinator_state.scenario import Scenario
+from tests.history import consumers
+from tests.history.consumers import Consumers, a_day_of_troubles, a_handover
 from tests.history.scripts import TOPIC, a_day, events, share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def told(s: Scenario, before: Spans | None = None) -> Spans:
@@ -19,7 +26,7 @@ def told(s: Scenario, before: Spans | None = None) -> Spans:
     return spans
 
 
-def last(spans: Spans) -> list[Membership | Assignment]:
+def last(spans: Spans) -> list[Membership | Assignment | Wait]:
     """Each span as it was left."""
     return list({id(each): each for each in spans.changed}.values())
 
@@ -162,3 +169,167 @@ def test_who_went_when_nobody_took_notes_is_not_there_for_ever(kind: str) -> Non
 
 def test_offsets_are_of_the_topic_that_is_committed() -> None:
     assert {each.topic for each in last(told(a_day())) if isinstance(each, Assignment)} == {TOPIC}
+
+
+# -- the consumer protocol -----------------------------------------------------------------------------
+
+
+def told_by(group: Consumers) -> Spans:
+    spans = Spans()
+    for event in consumers.events(group):
+        spans.take(event)
+    return spans
+
+
+def held(spans: Spans, topic: str = TOPIC) -> list[tuple[int | None, str, int, int | None, int | None]]:
+    return [
+        (each.partition, each.member_id, each.generation_id, ms(each.since), ms(each.until))
+        for each in last(spans)
+        if isinstance(each, Assignment) and each.topic == topic
+    ]
+
+
+def waits(spans: Spans) -> list[tuple[int, str, str, int | None, int | None]]:
+    """What, who has it, and who waits for it, from when to when."""
+    return [
+        (each.partition, each.holder_id, each.member_id, ms(each.since), ms(each.until))
+        for each in last(spans)
+        if isinstance(each, Wait) and each.topic == TOPIC
+    ]
+
+
+def test_a_member_owns_what_it_has_not_given_up_and_the_other_one_waits() -> None:
+    spans = told_by(a_handover())
+
+    assert held(spans) == [
+        (0, "m1", 2, 1_000, 20_000),
+        (1, "m1", 2, 1_000, 20_000),
+        (2, "m1", 2, 1_000, 8_000),
+        (3, "m1", 2, 1_000, 8_000),
+        (2, "m2", 3, 9_000, None),
+        (3, "m2", 3, 9_000, None),
+        (0, "m2", 4, 21_000, None),
+        (1, "m2", 4, 21_000, None),
+    ]
+    assert waits(spans) == [(2, "m1", "m2", 5_000, 8_000), (3, "m1", "m2", 5_000, 8_000)]
+    told = [ms(each.revoking_since) for each in last(spans) if isinstance(each, Assignment)]
+    assert told[:4] == [None, None, 6_000, 6_000]
+
+
+def test_a_member_that_gives_nothing_up_is_waited_for_until_it_is_removed() -> None:
+    spans = told_by(a_day_of_troubles())
+
+    assert [each for each in waits(spans) if each[3] == 10_000] == [(2, "m1", "m3", 10_000, 10_000)]
+    (wait,) = [each for each in last(spans) if isinstance(each, Wait) and each.holder_id == "m2"]
+    assert (wait.topic, wait.partition, wait.member_id) == ("refunds", 1, "m3")
+    assert (ms(wait.since), ms(wait.until), wait.assignment_epoch) == (10_000, 40_000, 4)
+
+
+def test_a_static_member_that_is_back_was_never_out_and_one_that_joins_again_is_in_twice() -> None:
+    spans = told_by(a_day_of_troubles())
+
+    assert [
+        (each.member_id, ms(each.since), ms(each.until), each.reason)
+        for each in last(spans)
+        if isinstance(each, Membership)
+    ] == [
+        ("m1", 1_000, 80_000, "left"),
+        ("m2", 1_000, 40_000, "not_revoked"),
+        ("m3", 10_000, 80_000, "left"),
+        ("m2", 70_000, 80_000, "left"),
+    ]
+    assert [each for each in held(spans) if each[:2] == (0, "m1")] == [(0, "m1", 2, 1_000, 80_000)]
+
+
+def test_what_a_static_member_was_to_give_up_is_nobodys_while_it_is_away() -> None:
+    group = Consumers({TOPIC: 4})
+    group.join("m1", instance="worker-1")
+    group.at(1_000)
+    group.join("m2")
+    group.beat("m1")
+    group.at(2_000)
+    group.leave("m1", for_good=False)
+    group.at(3_000)
+    group.beat("m2")
+    spans = told_by(group)
+
+    assert waits(spans) == [(2, "m1", "m2", 1_000, 2_000), (3, "m1", "m2", 1_000, 2_000)]
+    assert held(spans)[:4] == [
+        *((number, "m1", 2, 0, None) for number in (0, 1)),
+        *((number, "m1", 2, 0, 2_000) for number in (2, 3)),
+    ]
+    assert held(spans)[4:] == [(2, "m2", 3, 3_000, None), (3, "m2", 3, 3_000, None)]
+
+
+def test_a_static_member_that_starts_again_under_another_id_keeps_what_it_has_and_waits_for() -> None:
+    group = Consumers({TOPIC: 4})
+    group.join("m1")
+    group.at(1_000)
+    group.join("m2", instance="worker-2")
+    group.at(2_000)
+    group.leave("m2", for_good=False)
+    group.join("m3", instance="worker-2")
+    spans = told_by(group)
+
+    assert waits(spans) == [
+        *((number, "m1", "m2", 1_000, 2_000) for number in (2, 3)),
+        *((number, "m1", "m3", 2_000, None) for number in (2, 3)),
+    ]
+
+
+def test_nobody_waits_any_more_for_what_another_target_gives_to_another() -> None:
+    group = Consumers({TOPIC: 4})
+    group.join("m1")
+    group.at(1_000)
+    group.join("m2")
+    group.at(2_000)
+    group.leave("m2")
+    group.at(3_000)
+    group.beat("m1")
+    spans = told_by(group)
+
+    assert {each[4] for each in waits(spans)} == {2_000}
+    assert held(spans) == [(number, "m1", 2, 0, None) for number in range(4)]
+
+
+def test_a_target_that_changes_again_ends_the_wait() -> None:
+    group = Consumers({TOPIC: 4, "refunds": 4})
+    group.join("m1")
+    group.at(1_000)
+    group.join("m2")
+    group.at(2_000)
+    group.subscribe("m2", "orders")
+    found = [each for each in last(told_by(group)) if isinstance(each, Wait)]
+
+    assert {(each.topic, ms(each.until)) for each in found} == {("refunds", 2_000), ("orders", None)}
+    assert all(each.holder_id == "m1" and each.member_id == "m2" for each in found)
+
+
+@pytest.mark.parametrize("script", [a_handover, a_day_of_troubles])
+def test_wherever_it_is_cut_it_is_the_same_day_of_consumers(script: Callable[[], Consumers]) -> None:
+    whole = consumers.events(script())
+    expected = {repr(each) for each in last(told_by(script()))}
+    for cut in range(len(whole) + 1):
+        first = Spans()
+        for event in whole[:cut]:
+            first.take(event)
+        before = [each for each in last(first) if each.until is None]
+        ended = {repr(each) for each in last(first) if each.until is not None}
+        second = Spans(*([each for each in before if isinstance(each, kind)] for kind in KINDS))
+        for event in whole[cut:]:
+            second.take(event)
+        open_ = {repr(each) for each in before if each.until is None}
+        assert ended | open_ | {repr(each) for each in last(second)} == expected
+
+
+KINDS = (Membership, Assignment, Wait)
+
+
+def test_what_a_stranger_writes_in_place_of_partitions_is_nothing() -> None:
+    spans = Spans()
+    spans.take(
+        MemberReconciled(event_id="e", at_ms=1, group_id="g", member_id="m", member_epoch=1, assignment=b"?")
+    )
+    (member,) = spans.changed
+    assert isinstance(member, Membership)
+    assert (member.member_id, member.since) == ("m", None)

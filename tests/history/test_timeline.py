@@ -21,6 +21,7 @@ from group_coordinator.history.timeline import rebalances_table, resets_table, t
 from group_coordinator.history.timeline.lanes import ENDS
 from group_coordinator.history.timeline.style import BADGES
 from group_coordinator.history.timeline.text import width
+from tests.history import consumers
 from tests.history.scripts import GROUP, a_day, a_night, events
 from tests.history.stories import BEGIN_MS, a_crowd, an_hour
 
@@ -665,3 +666,48 @@ def test_a_long_line_is_of_bounded_size_and_keeps_its_peak() -> None:
     assert run.count("L") < (RIGHT - LEFT) / 2
     assert "up to 9,999 records" in svg
     assert len(svg) < 60_000
+
+
+# -- the consumer protocol -----------------------------------------------------------------------------
+
+
+def test_members_have_their_partitions_one_by_one_and_waits_are_marked() -> None:
+    story = Story.of_events(GROUP, enumerate(consumers.events(consumers.a_handover())))
+    drawn = draw(story, 0, 25)
+
+    def x(at: float) -> float:
+        return round(LEFT + (RIGHT - LEFT) * at / 25, 2)
+
+    lanes = drawn.owned()
+    assert [[(a, round(b, 2)) for a, b in lanes[y]] for y in sorted(lanes)] == [
+        [(x(1), x(8)), (x(8), x(20))],
+        [(x(9), x(21)), (x(21), x(25))],
+    ]
+    assert [text for text in drawn.texts("o") if text] == [
+        *("orders 0-3", "orders 0-1"),
+        *("orders 2-3", "orders 0-3"),
+    ]
+    assert "waits for orders 2-3, which c-m1 still held\n00:00:05.000 - 00:00:08.000 (3 s)" in drawn.titles()
+    wait, _legend = (each for each in drawn.root.iter(f"{SVG}path") if each.get("class") == "wait")
+    begin, length = re.fullmatch(r"M(\S+) \S+h(\S+)", wait.get("d")).groups()
+    assert (float(begin), float(begin) + float(length)) == (x(5), pytest.approx(x(8), abs=0.02))
+    for word in ("waits for what another one holds", "reconciling", "owned, by epoch"):
+        assert drawn.texts().count(word) >= 1
+    assert "epoch 3" in drawn.texts("stable")
+    assert "2 members · 3 rebalances (2 joined, 1 left) · the longest took 4,000 ms" in drawn.texts()
+
+
+def test_a_wait_that_is_not_over_goes_on_to_the_end() -> None:
+    events_ = consumers.events(consumers.a_handover())[:13]
+    drawn = draw(Story.of_events(GROUP, enumerate(events_)), 0, 25)
+
+    assert "waits for orders 2-3, which c-m1 still holds\nfrom 00:00:05.000 on" in drawn.titles()
+
+
+def test_why_members_of_the_consumer_protocol_went_has_its_shape() -> None:
+    story = Story.of_events(GROUP, enumerate(consumers.events(consumers.a_day_of_troubles())))
+    drawn = draw(story, 0, 90)
+
+    assert "not revoked" in drawn.texts()
+    assert any("topics changed" in text for text in drawn.texts())
+    assert drawn.texts("n") == ["group", "c-m1", "c-m2", "c-m3"], "one that joins again has its lane"

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from group_coordinator.history.errors import HistoryError
-from group_coordinator.history.rows import time_of
+from group_coordinator.history.reader import HistoryReader
+from group_coordinator.history.rows import read_event, time_of
+from group_coordinator.history.story import Story
 from group_coordinator.history.writer import Written
-from tests.history.filled import CUT, DAY, NAMES, UNKNOWN, PowerCutError, Tables
+from tests.history.filled import CUT, DAY, HANDOVER, MOVING, NAMES, UNKNOWN, PowerCutError, Tables
 from tests.history.scripts import TOPIC, renamed
 
 pytestmark = pytest.mark.spark
@@ -43,6 +45,15 @@ def test_wherever_it_was_cut_off(tables: Tables, tmp_path: Path, until: str) -> 
         cut.write(*second, until=until)
     cut.write(*first, *second, *second)
     assert cut.everything("group-c") == tables.everything("group-a")
+
+
+def test_spans_of_the_consumer_protocol_go_on_from_batch_to_batch(tables: Tables) -> None:
+    whole = Story.of_events(MOVING, enumerate(filter(None, map(read_event, renamed(HANDOVER, MOVING)))))
+    story = HistoryReader(tables.path).story(MOVING, time_of(0), time_of(60_000))
+
+    for name in ("memberships", "assignments", "waits"):
+        found, expected = (sorted(getattr(it, name), key=repr) for it in (story, whole))
+        assert found == expected != []
 
 
 def test_what_came_before_comes_again_and_changes_nothing(tables: Tables) -> None:

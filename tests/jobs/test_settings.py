@@ -336,6 +336,24 @@ def test_a_value_out_of_range(name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"group.consumer.session.timeout.ms": 5_000}, "must be less than group.consumer.session.timeout.ms"),
+        ({"group.consumer.assignors": "uniform,sticky"}, "give some of uniform, range, each once"),
+        ({"group.consumer.assignors": "range,range"}, "give some of uniform, range, each once"),
+        ({"group.consumer.assignors": ""}, "give some of uniform, range, each once"),
+        ({"group.consumer.migration.policy": "upgrade"}, "can only be disabled"),
+    ],
+)
+def test_what_no_member_of_the_consumer_protocol_could_live_with(given: dict[str, object], said: str) -> None:
+    assert said in refusal(None, {}, NEEDED | given)
+    assert load(**{"group.consumer.assignors": "range, uniform"}).group.consumer_assignors == (
+        "range",
+        "uniform",
+    )
+
+
+@pytest.mark.parametrize(
     ("given", "advice"),
     [
         ({"max.group.bytes": 10**9}, "and Spark takes 2147483647 from Python at most: lower them"),

@@ -125,7 +125,9 @@ def test_all_groups_with_their_lag(ask: Ask) -> None:
         "records": 1_234,
         "measured": 1,
         "sides": {"coordinator": 2},
+        "types": {"classic": 2},
     }
+    assert [each["group_type"] for each in answer["groups"]] == ["classic", "classic"]
 
 
 def test_groups_a_part_at_a_time(ask: Ask) -> None:

@@ -27,6 +27,7 @@ from group_coordinator.page.memory import Limits, Memory
 from group_coordinator.page.pulse import Pulse
 from group_coordinator.page.questions import Questions, Sources
 from group_coordinator.page.sides import Sides
+from tests.history.consumers import Consumers
 from tests.page.filled import BREAKOUT, HOSTILE_GROUP, IMAGE, SCRIPT, Filled, lag_of
 
 GROUP = {
@@ -194,6 +195,23 @@ def test_the_list_has_state_generation_members_and_lag(get: Get) -> None:
     assert words[start : start + 9] == expected
     assert "Rebalances, and the time not Stable, count since 2026-01-30 12:00:00 UTC." in words
     assert "Lag as of 12:00:00 UTC." in words
+
+
+def test_the_type_is_a_column_if_there_are_both(live: Live) -> None:
+    group = Consumers({"orders": 1}, "new")
+    group.join("m1")
+    live.memory = Memory()
+    live.memory.take_picture(b"new", msgspec.json.encode(group.picture))
+    app = application(live)
+    alone = Page(getter(app)("/").body)
+    assert "type" not in alone.words
+    live.memory.take_picture(b"old", msgspec.json.encode(GROUP | {"group_id": "old"}))
+    answer = getter(app)("/", sort="group_type", order="desc")
+    both = Page(answer.body)
+
+    assert "type ▼" in both.words
+    rows = [word for word in both.words if word in ("new", "consumer", "old", "classic")]
+    assert rows == ["new", "consumer", "old", "classic"]
 
 
 def test_the_lag_is_on_its_way_or_cannot_be_had(live: Live) -> None:

@@ -41,7 +41,7 @@ HOSTILE = [b'{"group_id":"\xff"}', b'{"a":"\xff"}', b'{"a":' + b"[" * 100_000]
 def test_a_group_in_the_list() -> None:
     (listed,) = filled(stable()).groups()
 
-    assert listed == (GROUP, "Stable", 2, 2, time_of(1_000))
+    assert listed == (GROUP, "Stable", 2, 2, time_of(1_000), "classic")
 
 
 def test_groups_are_sorted_and_a_tombstone_takes_one_away() -> None:

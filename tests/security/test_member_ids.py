@@ -22,7 +22,7 @@ def bits_of(member_id: str, prefix: str = "c1") -> int:
 
 
 def ids(count: int, secret: bytes = SECRET) -> list[int]:
-    return [bits_of(member_id_of(secret, "c1", record(offset))) for offset in range(count)]
+    return [bits_of(member_id_of(secret, record(offset), "c1")) for offset in range(count)]
 
 
 def test_an_id_has_128_bits_and_each_of_them_counts() -> None:
@@ -48,7 +48,7 @@ def test_the_place_alone_gives_no_id() -> None:
     """Everything but the secret is public: the topic, partition and offset are in the events."""
     own = record(17)
     place = f"{own.topic}\0{own.partition}\0{own.offset}\0{own.timestamp_ms}".encode()
-    wanted = bits_of(member_id_of(SECRET, "c1", own))
+    wanted = bits_of(member_id_of(SECRET, own, "c1"))
     unkeyed = {
         int.from_bytes(hashlib.new(name, place).digest()[:16])
         for name in ("md5", "sha1", "sha256", "sha512", "sha3_256", "blake2b")
@@ -62,6 +62,6 @@ def test_the_place_alone_gives_no_id() -> None:
 
 def test_what_a_client_chooses_does_not_shape_the_rest() -> None:
     """Nor can two clients that ask at two places get the same id, whatever they call themselves."""
-    rest = {bits_of(member_id_of(SECRET, name, record(17)), name) for name in ("c1", "", "c1-0000")}
+    rest = {bits_of(member_id_of(SECRET, record(17), name), name) for name in ("c1", "", "c1-0000")}
 
     assert len(rest) == 1

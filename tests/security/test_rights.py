@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kafka.admin import ACLOperation, ResourceType
+from kafka import KafkaProducer
+from kafka.admin import ACLOperation, ResourcePattern, ResourceType
+from prometheus_client import CollectorRegistry
 
 from group_coordinator.jobs.kafka_config import python_client_config
+from group_coordinator.streaming.metrics import TopicMetrics
 from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import TopicError, TopicNote, examine_topics, prepare_topics
+from group_coordinator.streaming.watching.watcher import TopicWatcher
 from tests.patience import wait_for
 from tests.security.certificates import make_client_key
 from tests.security.conftest import password_of
 from tests.security.rights import Right, rights_of
+from tests.streaming.registry import samples
+from tests.topics import Reader
 
 if TYPE_CHECKING:
     from tests.security.secured_broker import SecuredBroker
@@ -138,6 +146,43 @@ def test_without_the_right_to_write_probes_nobody_watches_and_that_is_said(
 
     off, config = given(secured, probes_enabled="false")
     assert not [told for told in examine_topics(off, config).values() if not isinstance(told, str)]
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_topic_of_a_consumer_group_that_may_not_be_seen_is_told_of_once_and_never_gone(
+    secured: SecuredBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen, unseen = (
+        Right(ResourcePattern(ResourceType.TOPIC, name), (ACLOperation.DESCRIBE,)) for name in ("s", "u")
+    )
+    secured.grant("coordinator", [*COORDINATOR, seen])
+    settings, config = given(secured, topics_watch_interval_ms=200)
+    picture = {"group_id": "g", "group_type": "consumer", "metadata_version": 3}
+    topics = [{"name": "s"}, {"name": "u", "topic_id": "of-before", "partitions": 2}]
+    with closing(KafkaProducer(**config)) as producer:
+        producer.send(
+            settings.topics_groups, key=b"g", value=json.dumps(picture | {"topics": topics}).encode()
+        ).get(60)
+    registry = CollectorRegistry()
+    name = "group_coordinator_topics_"
+    with (
+        Reader(config, settings.topics_requests) as requests,
+        TopicWatcher(settings, config, TopicMetrics(registry)) as watcher,
+        watcher.during(lambda: True),
+    ):
+        wait_for(lambda: samples(registry)[f"{name}unseen",] == 1)
+        assert samples(registry)[f"{name}watched",] == 2
+        began = samples(registry)[f"{name}last_watched_timestamp_seconds",]
+        # Several rounds, in which it is the same.
+        wait_for(lambda: samples(registry)[f"{name}last_watched_timestamp_seconds",] > began + 2)
+        assert [record for record in requests.poll(1_000) if b"topic_metadata" in record.value] == []
+        secured.grant("coordinator", [*COORDINATOR, seen, unseen])
+        told = requests.first(lambda value: value["api"] == "topic_metadata")
+        assert (told["based_on"], told["gone"]) == (3, ["u"])
+        wait_for(lambda: samples(registry)[f"{name}unseen",] == 0)
+    said = [record.getMessage() for record in caplog.records if "may not be seen" in record.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith("1 topics of consumer groups may not be seen, such as u: grant Describe")
 
 
 @pytest.mark.usefixtures("topics")

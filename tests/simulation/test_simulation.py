@@ -135,9 +135,9 @@ def test_coordinator_that_is_wrong_is_noticed(fault, notice):
 
 @pytest.mark.parametrize("wrong", [lambda ms: ms // 4, lambda ms: ms + 1], ids=["impatient", "too patient"])
 def test_coordinator_whose_sessions_have_another_length_is_noticed(monkeypatch, wrong):
-    def restart_session(turn, member):
-        at_ms = turn.now_ms + wrong(member.session_timeout_ms)
-        turn.deadlines.set(DeadlineKind.SESSION, at_ms, member.member_id)
+    def restart_session(turn, member_id, session_timeout_ms):
+        at_ms = turn.now_ms + wrong(session_timeout_ms)
+        turn.deadlines.set(DeadlineKind.SESSION, at_ms, member_id)
 
     monkeypatch.setattr(Turn, "restart_session", restart_session)
     assert "heard until" in str(first_failure().__cause__)

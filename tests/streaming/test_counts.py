@@ -15,6 +15,7 @@ from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.streaming.counts import REBALANCE_BOUNDS_MS, Counts, CountsParam
 from tests.coordinator_state.scenario import Scenario
 from tests.coordinator_state.test_step import PROTOCOL, call, join, request
+from tests.history.consumers import a_handover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +60,22 @@ def test_a_record_that_is_no_request_is_counted_with_its_answer() -> None:
 def test_a_call_in_which_nothing_happens() -> None:
     first = call(None, join(0, 5_000))
     assert counted(call(None), call(first.state, watermark_ms=7_999)) == {}
+
+
+def test_a_rebalance_of_the_consumer_protocol_begins_once_and_ends_when_all_have_their_own() -> None:
+    found = counted(*a_handover().results)
+
+    assert found["state_changes"] == {"Assigning": 3, "Reconciling": 3, "Stable": 3}
+    assert found["rebalances"] == {"member_joined": 2, "member_left": 1}
+    # At once, 4 s, and 1 s.
+    assert found["rebalance_durations"] == {
+        ("member_joined", 0): 1,
+        ("member_joined", REBALANCE_BOUNDS_MS.index(5_000)): 1,
+        ("member_left", REBALANCE_BOUNDS_MS.index(1_000)): 1,
+    }
+    assert found["rebalance_ms"] == {"member_joined": 4_000, "member_left": 1_000}
+    assert found["events"]["target_assigned"] == 3
+    assert found["events"]["member_reconciled"] == 5
 
 
 # -- heartbeats --------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from group_coordinator.coordinator_state.step import StepResult, step
 from group_coordinator.streaming.decision_log import _LINES, DecisionLog
 from tests.coordinator_state.scenario import GROUP, OLD, SECRET, TOPIC, Scenario
 from tests.coordinator_state.test_fuzz import VALID
+from tests.history.consumers import a_handover
 
 FORMS = ("logfmt", "json")
 
@@ -206,6 +207,30 @@ def record(api: str, number: int, **fields: Any) -> Record:
 
 def test_every_kind_of_event_has_a_line() -> None:
     assert set(_LINES) == set(get_args(AnyEvent))
+
+
+def test_a_group_of_the_consumer_protocol_is_told_without_what_its_members_read() -> None:
+    told = [line for result in a_handover().results for line in lines(result)]
+
+    assert [line["event"] for line in told if line.get("generation") == 3] == [
+        *("state_changed", "target_assigned", "state_changed", "state_changed", "member_removed"),
+    ]
+    (target,) = [line for line in told if line["event"] == "target_assigned" and line["generation"] == 3]
+    assert (target["assignment_epoch"], target["protocol_name"], target["assignments"]) == (3, "uniform", 2)
+    assert "revoking" not in str([lines(result, "debug") for result in a_handover().results])
+
+
+def test_members_of_the_consumer_protocol_that_are_refused_in_an_answer_to_several() -> None:
+    group = a_handover()
+    members = [{"member_id": it, "member_epoch": 1} for it in ("m2", "m8", "m9")]
+    beat = record("consumer_group_heartbeat", 99, members=members)
+    result = step(GROUP.encode(), group.state, [beat], group.now, group.config, SECRET)
+
+    told = [line for line in lines(result, "warning") if line["event"] == "request_refused"]
+    assert [(it["member"], it["error"], it["count"]) for it in told] == [
+        ("m2", "FENCED_MEMBER_EPOCH", 1),
+        ("m8", "UNKNOWN_MEMBER_ID", 2),
+    ]
 
 
 def test_a_batch_that_runs_again_says_the_same() -> None:

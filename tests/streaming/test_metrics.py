@@ -107,7 +107,7 @@ def test_rebalances_by_cause() -> None:
     durations = {cause: [found[f"{name}_bucket", cause, le] for le in bounds] for cause in CAUSES}
     assert durations.pop(RebalanceCause.MEMBER_JOINED) == [1, 1, 1, 1, *[3] * 9]
     assert durations.pop(RebalanceCause.SESSION_EXPIRED) == [*[0] * 12, 1]
-    assert list(durations.values()) == [[0] * 13] * 5
+    assert list(durations.values()) == [[0] * 13] * (len(CAUSES) - 2)
     assert (found[f"{name}_count", "member_joined"], found[f"{name}_sum", "member_joined"]) == (3, 5.25)
     assert (found[f"{name}_count", "session_expired"], found[f"{name}_sum", "session_expired"]) == (1, 301)
     begun = {key[1]: value for key, value in found.items() if key[0] == "group_coordinator_rebalances_total"}
@@ -122,14 +122,14 @@ def test_what_is_known_beforehand_is_there_from_the_start() -> None:
     assert set(found.values()) == {0}
     series = Counter(name[0].removeprefix("group_coordinator_") for name in found)
     assert series == {
-        "requests_total": 10,
+        "requests_total": 13,
         "requests_rejected_total": 1,
-        "events_total": 16,
-        "state_changes_total": 5,
-        "rebalances_total": 7,
-        "rebalance_duration_seconds_bucket": 7 * 13,
-        "rebalance_duration_seconds_count": 7,
-        "rebalance_duration_seconds_sum": 7,
+        "events_total": 23,
+        "state_changes_total": 7,
+        "rebalances_total": 9,
+        "rebalance_duration_seconds_bucket": 9 * 13,
+        "rebalance_duration_seconds_count": 9,
+        "rebalance_duration_seconds_sum": 9,
         "session_expirations_total": 1,
         "offsets_total": 3,
     }
@@ -161,8 +161,9 @@ def topic(bootstrap_servers: str) -> str:
     return create_topic(bootstrap_servers, partitions=2, **{"cleanup.policy": "compact"})
 
 
-def picture(state: str, members: int) -> bytes:
-    return json.dumps({"group_id": "g", "state": state, "members": [{"member_id": "m"}] * members}).encode()
+def picture(state: str, members: int, **more: str) -> bytes:
+    listed = [{"member_id": "m"}] * members
+    return json.dumps({"group_id": "g", "state": state, "members": listed} | more).encode()
 
 
 def groups(registry: CollectorRegistry) -> tuple[dict[str, float], float]:
@@ -187,7 +188,15 @@ def test_groups_by_their_newest_pictures(topic: str, producer: KafkaProducer, bo
         registry.register(metrics)
         wait_for(lambda: groups(registry) == ({"Stable": 2, "Empty": 1}, 5))
         producer.send(topic, key=b"b", value=picture("CompletingRebalance", 4))
-        wait_for(lambda: groups(registry) == ({"Stable": 1, "CompletingRebalance": 1, "Empty": 1}, 6))
+        producer.send(topic, key=b"d", value=picture("Reconciling", 2, group_type="consumer"))
+        wait_for(
+            lambda: (
+                groups(registry) == ({"Stable": 1, "CompletingRebalance": 1, "Empty": 1, "Reconciling": 1}, 8)
+            )
+        )
+        name = "group_coordinator_groups_of_type"
+        found = samples(registry)
+        assert (found[name, "classic"], found[name, "consumer"]) == (3, 1)
 
 
 @pytest.mark.spark
@@ -247,6 +256,10 @@ def test_states_without_groups_are_zero(topic: str, bootstrap_servers: str) -> N
         ("group_coordinator_groups", "PreparingRebalance"): 0,
         ("group_coordinator_groups", "CompletingRebalance"): 0,
         ("group_coordinator_groups", "Stable"): 0,
+        ("group_coordinator_groups", "Assigning"): 0,
+        ("group_coordinator_groups", "Reconciling"): 0,
+        ("group_coordinator_groups_of_type", "classic"): 0,
+        ("group_coordinator_groups_of_type", "consumer"): 0,
         ("group_coordinator_members",): 0,
     }
 
@@ -264,7 +277,7 @@ def test_names_are_as_prometheus_wants_them(topic: str, bootstrap_servers: str) 
     with GroupMetrics(topic, config) as metrics, UnreadWatch(topic, config, lambda: {topic: {}}) as lag:
         registry.register(metrics)
         registry.register(lag)
-        families = wait_for(lambda: len(found := list(registry.collect())) == 38 and found)
+        families = wait_for(lambda: len(found := list(registry.collect())) == 39 and found)
 
     for family in families:
         assert re.fullmatch(r"group_coordinator(_[a-z]+)+", family.name)

@@ -193,6 +193,7 @@ class Stage:
         monkeypatch.setattr(queries, "Polling", lambda _: polling)
         self.told: list[str] = []
         corrections: Any = FakeCorrections(self.told)
+        watcher: Any = FakeCorrections([])
         under_test = Queries(
             settings,
             self.files,
@@ -205,7 +206,7 @@ class Stage:
             self.said.append,
         )
         self.under_test = Supervision(
-            settings, nothing, leadership, vitals.health, corrections, under_test, self.said.append
+            settings, nothing, leadership, vitals.health, corrections, watcher, under_test, self.said.append
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from kafka.admin import MemberToRemove
 from kafka.errors import (
     CoordinatorLoadInProgressError,
+    GroupIdNotFoundError,
     InvalidRequestError,
     KafkaError,
     KafkaTimeoutError,
@@ -25,8 +26,14 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 from group_coordinator.client.channel import Channel, KafkaChannel, MissingTopicError
 from group_coordinator.client.closing import Closing
-from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription, described
-from group_coordinator.client.groups_log import GroupListing, in_states, read_groups, unique
+from group_coordinator.client.descriptions import (
+    Coordinator,
+    GroupDescription,
+    MemberDescription,
+    consumers_described,
+    described,
+)
+from group_coordinator.client.groups_log import GroupListing, in_states, of_types, read_groups, unique
 from group_coordinator.client.lag_log import LagLog, Measurement
 from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
 from group_coordinator.client.offset_lists import (
@@ -40,6 +47,7 @@ from group_coordinator.client.offset_lists import (
 from group_coordinator.coordinator_state.offsets.still_there import still_there, with_ids
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
+    ConsumerGroupDescribeRequest,
     DeleteGroupRequest,
     DescribeGroupRequest,
     FindCoordinatorRequest,
@@ -51,6 +59,7 @@ from group_coordinator.coordinator_state.requests import (
     Request,
 )
 from group_coordinator.coordinator_state.responses import (
+    ConsumerGroupDescribeResponse,
     DeleteGroupResponse,
     DescribeGroupResponse,
     FindCoordinatorResponse,
@@ -182,16 +191,21 @@ class AdminClient(Closing):
 
     # -- groups --------------------------------------------------------------------------------------
 
-    def list_groups(self, states_filter: Collection[str] | None = None) -> list[GroupListing]:
-        """All groups, or those in the given states (in any case of letters), sorted by id.
+    def list_groups(
+        self,
+        states_filter: Collection[str] | None = None,
+        types_filter: Collection[str] | None = None,
+    ) -> list[GroupListing]:
+        """All groups, or those in the given states and of the given types, sorted by id.
 
-        They are read from the topic in which the coordinator keeps a picture of each. It need not be running.
+        States and types are in any case of letters; a type is "classic" or "consumer". Groups are read from
+        the topic in which the coordinator keeps a picture of each. It need not be running.
         """
         partitions = self._channel.partition_counts([self._groups_topic]).get(self._groups_topic)
         if partitions is None:
             raise MissingTopicError(self._groups_topic)
         groups = read_groups(self._groups_topic, partitions, self._kafka_config, self._timeout_ms)
-        return in_states(groups, states_filter)
+        return of_types(in_states(groups, states_filter), types_filter)
 
     def measured_lag(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
         """The newest measurements of `measure-lag`, of these groups or of all, by group id.
@@ -206,14 +220,29 @@ class AdminClient(Closing):
         return self._lag_log.newest(group_ids)
 
     def describe_groups(self, group_ids: Collection[str]) -> dict[str, GroupDescription]:
-        """Groups with their members, by id; what is wrong with one is its `error`."""
+        """Groups with their members, by id; what is wrong with one is its `error`.
+
+        Groups of the consumer protocol, and those that are not there, are one batch of the coordinator more.
+        """
         requests = [self._request(DescribeGroupRequest, group_id) for group_id in unique(group_ids)]
-        return {each.group_id: described(each) for each in self._ask(requests, DescribeGroupResponse)}
+        return self._described(self._ask(requests, DescribeGroupResponse))
+
+    def _described(self, answers: Iterable[DescribeGroupResponse]) -> dict[str, GroupDescription]:
+        """The groups of these answers. Those of the consumer protocol are not there for DescribeGroup."""
+        groups = {each.group_id: described(each) for each in answers}
+        missing = [name for name, it in groups.items() if isinstance(it.error, GroupIdNotFoundError)]
+        requests = [self._request(ConsumerGroupDescribeRequest, group_id) for group_id in missing]
+        try:
+            found = self._ask(requests, ConsumerGroupDescribeResponse)
+        except InvalidRequestError:
+            # A coordinator of the version before does not know this request, and has no such groups.
+            found = []
+        return groups | {each.group_id: consumers_described(each) for each in found}
 
     def describe_groups_and_offsets(
         self, group_ids: Collection[str]
     ) -> dict[str, tuple[GroupDescription, dict[TopicPartition, OffsetAndMetadata]]]:
-        """`describe_groups` and `list_group_offsets` in one batch of the coordinator instead of two.
+        """`describe_groups` and `list_group_offsets` at once.
 
         Offsets of topics that were deleted since, as their ids tell, are left out, as a broker deletes them.
         """
@@ -226,7 +255,7 @@ class AdminClient(Closing):
             Response,
         )
         fetched = [each for each in answers if isinstance(each, OffsetFetchResponse)]
-        groups = {it.group_id: described(it) for it in answers if isinstance(it, DescribeGroupResponse)}
+        groups = self._described(it for it in answers if isinstance(it, DescribeGroupResponse))
         offsets = self._of_topics_there(dict.fromkeys(ids), fetched)
         return {group_id: (groups[group_id], offsets[group_id]) for group_id in ids}
 

@@ -18,7 +18,7 @@ from group_coordinator.client.ask_offsets import topics_of
 from group_coordinator.client.channel import settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import GroupDescription, told_by_broker
-from group_coordinator.client.groups_log import GroupListing, in_states, unique
+from group_coordinator.client.groups_log import GroupListing, in_states, of_types, unique
 from group_coordinator.client.log_offsets import Log, LogOffsets
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.offset_lists import (
@@ -64,8 +64,12 @@ class BrokersAdmin(Closing):
 
     # -- groups --------------------------------------------------------------------------------------
 
-    def list_groups(self, states_filter: Collection[str] | None = None) -> list[GroupListing]:
-        """All groups, or those in the given states (in any case of letters), sorted by id.
+    def list_groups(
+        self,
+        states_filter: Collection[str] | None = None,
+        types_filter: Collection[str] | None = None,
+    ) -> list[GroupListing]:
+        """All groups, or those in the given states and of the given types, sorted by id: see `AdminClient`.
 
         Raises a KafkaError if one of the brokers does not answer.
         """
@@ -79,7 +83,8 @@ class BrokersAdmin(Closing):
             )
             for each in self._admin.list_groups()
         )
-        return sorted(in_states(groups, states_filter), key=lambda each: each.group_id)
+        chosen = of_types(in_states(groups, states_filter), types_filter)
+        return sorted(chosen, key=lambda each: each.group_id)
 
     def describe_groups(self, group_ids: Collection[str]) -> dict[str, GroupDescription]:
         """Groups with their members, by id; what is wrong with one is its `error`.

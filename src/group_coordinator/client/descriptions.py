@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 from kafka.errors import GroupIdNotFoundError, KafkaError, NoError, for_code
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.work import assigned_partitions
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.responses import DescribedMember, DescribeGroupResponse, GroupPicture
+from group_coordinator.coordinator_state.consumer_protocol import CONSUMER, assignment_of, subscription_of
+from group_coordinator.coordinator_state.responses import (
+    AssignedTopic,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumer,
+    DescribedMember,
+    DescribeGroupResponse,
+    GroupPicture,
+    PicturedMember,
+)
 
-__all__ = ["Coordinator", "GroupDescription", "MemberDescription", "described", "pictured", "told_by_broker"]
+__all__ = [
+    "Coordinator",
+    "GroupDescription",
+    "MemberDescription",
+    "consumers_described",
+    "described",
+    "pictured",
+    "told_by_broker",
+]
 
 
 @dataclass(frozen=True)
@@ -31,6 +50,9 @@ class MemberDescription:
     `topic_partitions` is what it owns, or owned last while the group rebalances: of a unit of work, partition
     0 under its name. None if that cannot be read: the leader sent nonsense, or the members of this group use
     a protocol of their own.
+
+    A member of the consumer protocol owns all that it may still have. It has an epoch, and a target: what it
+    is to own. Members of the classic protocol have neither.
     """
 
     member_id: str
@@ -40,6 +62,9 @@ class MemberDescription:
     member_metadata: bytes
     member_assignment: bytes
     topic_partitions: tuple[TopicPartition, ...] | None
+    member_epoch: int | None = None
+    """Of a static member that is away, -2."""
+    target_partitions: tuple[TopicPartition, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +73,9 @@ class GroupDescription:
 
     A broker does not tell the generation, which is -1 then, and the leader, which is "".
     `error` says why there is nothing to see. A group that is not there has state "Dead".
+
+    Of a group of the consumer protocol (`group_type` "consumer") the generation is the group epoch. The
+    targets of its members are of the `assignment_epoch`; None in a classic group, which has none.
     """
 
     group_id: str
@@ -58,6 +86,8 @@ class GroupDescription:
     leader: str
     members: tuple[MemberDescription, ...]
     error: KafkaError | None = None
+    group_type: str = "classic"
+    assignment_epoch: int | None = None
 
 
 def described(answer: DescribeGroupResponse) -> GroupDescription:
@@ -75,6 +105,24 @@ def described(answer: DescribeGroupResponse) -> GroupDescription:
     )
 
 
+def consumers_described(answer: ConsumerGroupDescribeResponse) -> GroupDescription:
+    """The description that an answer gives of a group of the consumer protocol."""
+    error = for_code(answer.error_code)
+    is_there = error is NoError
+    return GroupDescription(
+        group_id=answer.group_id,
+        group_state=answer.group_state if is_there else GroupState.DEAD,
+        protocol_type=CONSUMER if is_there else "",
+        protocol_data=answer.assignor_name,
+        generation_id=answer.group_epoch if is_there else -1,
+        leader="",
+        members=tuple(map(_consumer, answer.members)),
+        error=None if is_there else error(answer.error_message or error.description),
+        group_type="consumer" if is_there else "classic",
+        assignment_epoch=answer.assignment_epoch if is_there else None,
+    )
+
+
 def pictured(group: GroupPicture) -> GroupDescription:
     """The description that a picture gives."""
     protocol_type = group.protocol_type or ""
@@ -85,7 +133,9 @@ def pictured(group: GroupPicture) -> GroupDescription:
         protocol_data=group.protocol_name or "",
         generation_id=group.generation_id,
         leader=group.leader or "",
-        members=tuple(_member(protocol_type, member) for member in group.members),
+        members=tuple(_pictured_member(protocol_type, member) for member in group.members),
+        group_type=group.group_type,
+        assignment_epoch=None if group.assignment_epoch is msgspec.UNSET else group.assignment_epoch,
     )
 
 
@@ -117,4 +167,36 @@ def _member(protocol_type: str, member: DescribedMember) -> MemberDescription:
         member_metadata=member.member_metadata,
         member_assignment=member.member_assignment,
         topic_partitions=assigned_partitions(protocol_type, member.member_assignment),
+    )
+
+
+def _pictured_member(protocol_type: str, member: PicturedMember) -> MemberDescription:
+    described = _member(protocol_type, member)
+    if member.member_epoch is msgspec.UNSET or member.target_assignment is msgspec.UNSET:
+        return described
+    return replace(
+        described,
+        member_epoch=member.member_epoch,
+        target_partitions=assigned_partitions(protocol_type, member.target_assignment),
+    )
+
+
+def _consumer(member: DescribedConsumer) -> MemberDescription:
+    return MemberDescription(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host.removeprefix("/"),
+        member_metadata=subscription_of(member.subscribed_topic_names),
+        member_assignment=assignment_of((topic.name, topic.partitions) for topic in member.assignment),
+        topic_partitions=_partitions(member.assignment),
+        member_epoch=member.member_epoch,
+        target_partitions=_partitions(member.target_assignment),
+    )
+
+
+def _partitions(topics: Iterable[AssignedTopic]) -> tuple[TopicPartition, ...]:
+    # Of a topic that was made again, there may be two of one name.
+    return tuple(
+        sorted({TopicPartition(topic.name, number) for topic in topics for number in topic.partitions})
     )

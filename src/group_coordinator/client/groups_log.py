@@ -17,7 +17,7 @@ from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.newest import Newest
 
-__all__ = ["GroupListing", "in_states", "read_groups", "read_listing", "unique"]
+__all__ = ["GroupListing", "in_states", "of_types", "read_groups", "read_listing", "unique"]
 
 _POLL_MS = 500
 
@@ -27,7 +27,7 @@ class GroupListing:
     """A group as a list shows it. `group_state` is spelled as Kafka spells it ("Stable").
 
     `protocol_type` is "" for a group that has had no members yet, but offsets. `group_type`: the protocol
-    that its members speak. The coordinator has groups of the classic one.
+    that its members speak, "classic" or "consumer" (KIP-848).
     """
 
     group_id: str
@@ -48,12 +48,19 @@ def in_states(groups: Iterable[GroupListing], states_filter: Collection[str] | N
     return [group for group in groups if not states or group.group_state.lower() in states]
 
 
+def of_types(groups: Iterable[GroupListing], types_filter: Collection[str] | None) -> list[GroupListing]:
+    """The groups of these types (in any case of letters); all if there are none."""
+    types = {each.lower() for each in types_filter or ()}
+    return [group for group in groups if not types or group.group_type.lower() in types]
+
+
 class _Picture(msgspec.Struct):
     """As much of a `GroupPicture` as a list shows. The members, most of its bytes, are skipped."""
 
     group_id: str
     state: str
     protocol_type: str | None
+    group_type: str = "classic"
 
 
 _pictures = Records[_Picture](_Picture, "picture of a group")
@@ -112,4 +119,4 @@ def read_listing(record: Any) -> GroupListing | None:
     picture = _pictures.read(record)
     if picture is None:
         return None
-    return GroupListing(picture.group_id, picture.state, picture.protocol_type or "")
+    return GroupListing(picture.group_id, picture.state, picture.protocol_type or "", picture.group_type)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from group_coordinator.coordinator_state.consumer_protocol import partitions_of
 from group_coordinator.coordinator_state.events import (
     AnyEvent,
     AssignmentPropagated,
@@ -17,8 +19,11 @@ from group_coordinator.coordinator_state.events import (
     GenerationWrapped,
     GroupCreated,
     GroupDeleted,
+    GroupTypeChanged,
     MemberAdded,
+    MemberAway,
     MemberFenced,
+    MemberReconciled,
     MemberRejoined,
     MemberRemoved,
     OffsetsCommitted,
@@ -30,6 +35,9 @@ from group_coordinator.coordinator_state.events import (
     RequestLate,
     SessionNearlyExpired,
     StateChanged,
+    SubscriptionChanged,
+    TargetAssigned,
+    TopicsChanged,
 )
 from group_coordinator.history.rows import read_event, time_of
 from group_coordinator.jobs.printable import printable_label, printable_name, with_short_ids
@@ -44,6 +52,7 @@ _REMOVED = {
     "not_rejoined": "was removed: it did not join again in time",
     "not_synced": "was removed: it did not sync in time",
     "group_full": "was removed: the group is full",
+    "not_revoked": "was removed: it did not give up in time what another one is to have",
 }
 
 
@@ -80,7 +89,9 @@ def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for ea
             return f"{_member(event)} showed a sign of life {left} before {end}"
         case MemberFenced():
             place = f" at {event.client_host}" if event.client_host else ""
-            return f"{_member(event)} restarted{place}, as {event.replaced_by}{_why(event.client_reason)}"
+            how = "is back" if event.replaced_by == event.member_id else "restarted"
+            name = "" if event.replaced_by == event.member_id else f", as {event.replaced_by}"
+            return f"{_member(event)} {how}{place}{name}{_why(event.client_reason)}"
         case GenerationCompleted():
             return (
                 f"generation {event.generation_id}: {_count(len(event.members), 'member')}, led by "
@@ -107,12 +118,47 @@ def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for ea
                 f"clock of partition {event.partition} counts {_seconds(event.shift_ms)} later from request "
                 f"{event.offset} on"
             )
+        case GroupTypeChanged():
+            return f"the members' protocol changes: {event.from_} -> {event.to}"
+        case TopicsChanged():
+            topics = (f"{each.name} has {_count(each.partitions, 'partition')}" for each in event.topics)
+            return _named([*topics, *(f"{name} is gone" for name in event.gone)])
+        case SubscriptionChanged():
+            assignor = f", assignor {event.server_assignor}" if event.server_assignor else ""
+            return f"{_member(event)} reads {_named(event.topics) or 'nothing'}{assignor}"
+        case TargetAssigned():
+            members = _count(len(event.assignments), "member")
+            return f"epoch {event.assignment_epoch}: other partitions for {members}, by {event.protocol_name}"
+        case MemberReconciled():
+            held = _named(_assigned(event.assignment)) or "nothing"
+            given_up = _named(_assigned(event.revoking))
+            return f"{_member(event)} has {held}{f', and is to give up {given_up}' if given_up else ''}"
+        case MemberAway():
+            return f"{_member(event)} left for a while, and keeps its own"
 
 
-def _member(
-    event: MemberAdded | MemberRejoined | MemberRemoved | MemberFenced | SessionNearlyExpired,
-) -> str:
-    name = event.member_id or event.client_id
+def _assigned(assignment: bytes) -> list[str]:
+    try:
+        return [f"{topic}-{partition}" for topic, partition in partitions_of(assignment)]
+    except struct.error:
+        return ["what cannot be read"]
+
+
+_OfMember = (
+    MemberAdded
+    | MemberAway
+    | MemberFenced
+    | MemberReconciled
+    | MemberRejoined
+    | MemberRemoved
+    | SessionNearlyExpired
+    | SubscriptionChanged
+)
+
+
+def _member(event: _OfMember) -> str:
+    # Only one that never joined has no id; it has a client id.
+    name = event.member_id or getattr(event, "client_id", "")
     return f"{name} (static, {event.group_instance_id})" if event.group_instance_id else name
 
 

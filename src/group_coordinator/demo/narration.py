@@ -9,8 +9,11 @@ from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
     GenerationCompleted,
     MemberAdded,
+    MemberAway,
+    MemberReconciled,
     MemberRemoved,
     StateChanged,
+    TargetAssigned,
 )
 from group_coordinator.demo.observer import partitions_in
 
@@ -21,6 +24,7 @@ _REMOVED = {
     "session_expired": "has expired: it sent no heartbeat in time",
     "not_rejoined": "was removed: it did not join again in time",
     "not_synced": "was removed: it did not sync in time",
+    "not_revoked": "was removed: it did not give up in time what another one is to have",
     "unknown": "has gone: the broker's log does not say why",
 }
 
@@ -37,7 +41,7 @@ class Narration:
         new, self._told = events[self._told :], len(events)
         yield from (line for event in new if (line := self.tell(event)) is not None)
 
-    def tell(self, event: AnyEvent) -> str | None:
+    def tell(self, event: AnyEvent) -> str | None:  # noqa: PLR0911 - one for each kind of event
         """Say what happened; None for what is not worth a line."""
         match event:
             case MemberAdded():
@@ -53,11 +57,20 @@ class Narration:
                 )
             case AssignmentPropagated():
                 return "; ".join(
-                    f"{name} owns {' '.join(map(str, sorted(partitions_in(assignment)))) or 'nothing'}"
+                    f"{name} owns {_numbers(assignment) or 'nothing'}"
                     for name, assignment in sorted(
                         (self._name(each.member_id), each.assignment) for each in event.assignments
                     )
                 )
+            case TargetAssigned():
+                names = ", ".join(sorted(self._name(each.member_id) for each in event.assignments))
+                return f"epoch {event.assignment_epoch}: the coordinator divides the work anew for {names}"
+            case MemberReconciled():
+                held, given_up = _numbers(event.assignment), _numbers(event.revoking)
+                yet = f", and is to give up {given_up}" if given_up else ""
+                return f"{self._name(event.member_id)} owns {held or 'nothing'}{yet}"
+            case MemberAway():
+                return f"{event.client_id} has left for a while"
             case _:
                 return None
 
@@ -70,3 +83,7 @@ class Narration:
 
     def _name(self, member_id: str) -> str:
         return self._names.get(member_id, member_id)
+
+
+def _numbers(assignment: bytes) -> str:
+    return " ".join(map(str, sorted(partitions_in(assignment))))

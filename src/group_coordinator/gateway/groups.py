@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Groups", "ListedGroup", "Listing"]
 
-_KIND = "classic"
 _LIST = ListGroupsResponse.API_KEY
 _STATE_VERSION, _KIND_VERSION = 4, 5
 _SAME_UNTIL = 2
 """Up to this version entries are the same."""
+
+_Sort = tuple[str, str]
+"""The kind and the state of a group, by which lists choose."""
 
 
 class ListedGroup(NamedTuple):
@@ -38,6 +40,8 @@ class ListedGroup(NamedTuple):
 
     state: str
     protocol_type: str
+    kind: str = "classic"
+    """The protocol that its members speak, "classic" or "consumer"."""
 
 
 class _Kept:
@@ -51,7 +55,7 @@ class _Kept:
 
 
 class _Part(NamedTuple):
-    """The groups of a node that are in one state: names for clients, entries, and these joined."""
+    """The groups of a node that are of one kind and in one state: names, entries, and these joined."""
 
     names: Sequence[str]
     entries: Sequence[bytes]
@@ -91,8 +95,8 @@ class Groups:
         self._nodes: tuple[int, ...] = ()
         """Those among which the groups are divided."""
         self._of_node: defaultdict[int | None, dict[str, _Kept]] = defaultdict(dict)
-        self._lists: dict[tuple[int | None, int], dict[str, _Part]] = {}
-        """By node and version the groups in each state, of nodes whose groups have not changed since."""
+        self._lists: dict[tuple[int | None, int], dict[_Sort, _Part]] = {}
+        """By node and version the groups of each sort, of nodes whose groups have not changed since."""
         self.unseen = Unseen()
         """Pictures that clients were told of and that are not in here yet."""
         self.is_ready = False
@@ -129,11 +133,14 @@ class Groups:
             self._divide(nodes)
         states = {state.lower() for state in message.states_filter or ()}
         kinds = {kind.lower() for kind in message.types_filter or ()}
-        if kinds and _KIND not in kinds:
-            return Listing(message.version, [])
         parts = self._parts(node_id, max(message.version, _SAME_UNTIL))
         return Listing(
-            message.version, [part for state, part in parts.items() if not states or state.lower() in states]
+            message.version,
+            [
+                part
+                for (kind, state), part in parts.items()
+                if (not kinds or kind in kinds) and (not states or state.lower() in states)
+            ],
         )
 
     def _divide(self, nodes: tuple[int, ...]) -> None:
@@ -143,17 +150,17 @@ class Groups:
         for group_id, kept in self._groups.items():
             self._of_node[coordinator_of(kept.hashed, nodes)][group_id] = kept
 
-    def _parts(self, node_id: int, version: int) -> dict[str, _Part]:
+    def _parts(self, node_id: int, version: int) -> dict[_Sort, _Part]:
         if (found := self._lists.get((node_id, version))) is None:
-            pairs: defaultdict[str, list[tuple[str, bytes]]] = defaultdict(list)
+            pairs: defaultdict[_Sort, list[tuple[str, bytes]]] = defaultdict(list)
             for group_id, kept in self._of_node.get(node_id, {}).items():
                 name = group_id.removeprefix(self._prefix)
                 if self._elsewhere(name):
                     continue
                 if (entry := kept.entries.get(version)) is None:
                     entry = kept.entries[version] = _entry(name, kept.group, version)
-                pairs[kept.group.state].append((name, entry))
-            found = {state: _part(of_state) for state, of_state in pairs.items()}
+                pairs[kept.group.kind, kept.group.state].append((name, entry))
+            found = {sort: _part(of_sort) for sort, of_sort in pairs.items()}
             self._lists[node_id, version] = found
         return found
 
@@ -168,6 +175,6 @@ def _entry(name: str, group: ListedGroup, version: int) -> bytes:
     if version >= _STATE_VERSION:
         texts.append(group.state)
     if version >= _KIND_VERSION:
-        texts.append(_KIND)
+        texts.append(group.kind)
     flexible = is_flexible(_LIST, version)
     return b"".join(wire.text(each, is_flexible=flexible) for each in texts) + (b"\0" if flexible else b"")

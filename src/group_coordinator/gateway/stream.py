@@ -353,7 +353,7 @@ def _read_group(record: Any) -> tuple[str, ListedGroup | None, int | None] | Non
         return group_id, None, place
     if (listing := read_listing(record)) is None:
         return None
-    return group_id, ListedGroup(listing.group_state, listing.protocol_type), place
+    return group_id, ListedGroup(listing.group_state, listing.protocol_type, listing.group_type), place
 
 
 # -- kafka-python's settings ---------------------------------------------------------------------------

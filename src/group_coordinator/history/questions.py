@@ -106,8 +106,15 @@ class About(NamedTuple):
         return topic + ("" if self.partition is None else f" AND partition = {self.partition}")
 
 
-_REBALANCING = "'PreparingRebalance', 'CompletingRebalance'"
-_ENDS = "to_state IN ('Stable', 'Empty') AND cause IS NOT NULL"
+_AT_REST = "'Stable', 'Empty'"
+_ON_THE_WAY = "'Assigning', 'Reconciling'"
+"""States of a group of the consumer protocol, which it has by turns in one rebalance."""
+_REBALANCING = f"'PreparingRebalance', 'CompletingRebalance', {_ON_THE_WAY}"
+_BEGINS = (
+    "(to_state = 'PreparingRebalance' AND from_state <> 'CompletingRebalance' "
+    f"OR to_state IN ({_ON_THE_WAY}) AND from_state NOT IN ({_ON_THE_WAY}))"
+)
+_ENDS = f"to_state IN ({_AT_REST}) AND from_state NOT IN ({_AT_REST}) AND cause IS NOT NULL"
 """Whether a transition is the end of a rebalance. How long it took is not known of a group at the brokers."""
 
 
@@ -121,15 +128,14 @@ def _rebalances(about: About) -> str:
         chosen, order = f"began < {time(about.period.end_of_moment)}", "began DESC LIMIT 2"
     return f"""\
 WITH steps AS (
-  SELECT at AS began, to_state, reason,
+  SELECT at AS began, to_state, {_BEGINS} AS begins, reason,
     lead(at) OVER (ORDER BY at, log_offset) AS ended,
     lead(to_state) OVER (ORDER BY at, log_offset) AS ended_in,
     lead(rebalance_ms) OVER (ORDER BY at, log_offset) AS took_ms,
     lead(generation_id) OVER (ORDER BY at, log_offset) AS generation_id,
     cause
   FROM transitions
-  WHERE {about.group} AND (to_state IN ('Stable', 'Empty')
-    OR to_state = 'PreparingRebalance' AND from_state <> 'CompletingRebalance')
+  WHERE {about.group} AND (to_state IN ({_AT_REST}) OR {_BEGINS})
 ), sizes AS (
   SELECT generation_id, at, count(*) AS members
   FROM generations WHERE {about.group} GROUP BY generation_id, at
@@ -144,7 +150,7 @@ FROM steps
   LEFT JOIN sizes ON sizes.generation_id = steps.generation_id AND sizes.at BETWEEN began AND ended
   LEFT JOIN last_joins ON last_joins.generation_id = steps.generation_id
     AND last_joins.at BETWEEN began AND ended AND place = 1
-WHERE to_state = 'PreparingRebalance' AND {chosen}
+WHERE begins AND {chosen}
 ORDER BY {order}"""
 
 
@@ -184,13 +190,41 @@ WITH owned AS (
   SELECT topic, partition, member_id, generation_id, since, until
   FROM assignments
   WHERE {about.group} AND {about.period.meets("since", "until")}{about.of_partition()}
-), members AS (
-  SELECT member_id AS id, client_id, group_instance_id FROM membership WHERE {about.group}
-)
+), {_members_of(about)}
 SELECT topic, partition, client_id, group_instance_id, member_id, generation_id, since, until
 FROM owned LEFT JOIN members ON id = member_id
 WHERE true{about.of_member()}
 ORDER BY topic, partition, since, client_id"""
+
+
+def _members_of(about: About) -> str:
+    # A member of the consumer protocol may have been in several times under one id.
+    return f"""\
+members AS (
+  SELECT member_id AS id, max(client_id) AS client_id, max(group_instance_id) AS group_instance_id
+  FROM membership WHERE {about.group} GROUP BY member_id
+)"""
+
+
+def _waits(about: About) -> str:
+    # Somebody asks about a member that waits, or about one that others wait for.
+    named = [f"{about.of_member(table)[5:]}" for table in ("holder", "waiting")]
+    of_member = "" if about.member is None else f" AND ({' OR '.join(named)})"
+    return f"""\
+WITH waited AS (
+  SELECT topic, partition, holder_id, member_id AS waiting_id, assignment_epoch, since, until
+  FROM waits
+  WHERE {about.group} AND {about.period.meets("since", "until")}{about.of_partition()}
+), {_members_of(about)}, named AS (
+  SELECT id AS member_id, client_id, group_instance_id FROM members
+)
+SELECT topic, partition, holder.client_id AS held_by, holder_id, waiting.client_id AS waited_for_by,
+  waiting_id, assignment_epoch, since, until
+FROM waited
+  LEFT JOIN named AS holder ON holder.member_id = holder_id
+  LEFT JOIN named AS waiting ON waiting.member_id = waiting_id
+WHERE true{of_member}
+ORDER BY since, topic, partition, holder_id"""
 
 
 def _joins(about: About) -> str:
@@ -281,6 +315,12 @@ QUESTIONS = (
         _assignments,
         frozenset({_MEMBER, _PARTITION, _AT}),
     ),
+    Question(
+        "waits",
+        "Members that still hold what others are to have (consumer protocol).",
+        _waits,
+        frozenset({_MEMBER, _PARTITION, _AT}),
+    ),
     Question("joins", "Members that keep the others waiting in join phases.", _joins, frozenset({_MEMBER})),
     Question(
         "offsets", "Commits: of what, when, and by which member.", _offsets, frozenset({_MEMBER, _PARTITION})
@@ -330,7 +370,7 @@ def fleet(
         chosen += f"\n  AND it.group_id IN (SELECT group_id FROM assignments WHERE {of_topic})"
     return f"""\
 WITH steps AS (
-  SELECT group_id, at, to_state, cause, rebalance_ms, {_millis("at")} AS at_ms,
+  SELECT group_id, at, from_state, to_state, cause, rebalance_ms, {_millis("at")} AS at_ms,
     lead({_millis("at")}) OVER (PARTITION BY group_id ORDER BY at, log_offset) AS next_ms,
     row_number() OVER (PARTITION BY group_id, cause IS NULL ORDER BY at DESC, log_offset DESC) AS place
   FROM transitions WHERE {before.has("at")}

@@ -6,7 +6,8 @@ same tables, and `questions` are written so that both understand them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, TypeVar
@@ -54,8 +55,8 @@ class HistoryReader:
         self._as_of = as_of if as_of is None else _with_zone(as_of)
 
     @cached_property
-    def _tables(self) -> Mapping[str, DeltaTable]:
-        return {table.name: self._open(table.name) for table in ALL_TABLES}
+    def _tables(self) -> Mapping[str, DeltaTable | None]:
+        return {table.name: self._open(table) for table in ALL_TABLES}
 
     @cached_property
     def _builder(self) -> QueryBuilder:
@@ -65,13 +66,17 @@ class HistoryReader:
             self._register(builder, table)
         return builder
 
-    def _open(self, name: str) -> DeltaTable:
+    def _open(self, table_: Table) -> DeltaTable | None:
+        """The table; None if a writer of a version before has not made it."""
+        name = table_.name
         location = f"{self._path}/{name}"
         try:
             table = DeltaTable(f"{place_of(self._path)}/{name}")
             if self._as_of is not None:
                 table.load_as_version(self._as_of)
         except TableNotFoundError:
+            if table_.is_added:
+                return None
             raise HistoryError(
                 f"there is no table {location}: is it where `group-coordinator write-history` writes?"
             ) from None
@@ -151,15 +156,19 @@ class HistoryReader:
 
     def _register(self, builder: QueryBuilder, table: Table) -> None:
         """Make a table known. A column that the writer has not added to it yet is null."""
-        name, wanted = table.name, table.types
-        there = {field.name for field in self._tables[name].schema().fields}
+        name, wanted, stored = table.name, table.types, self._tables[table.name]
+        if stored is None:
+            nulls = ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in _typed(table))
+            builder.execute(f"CREATE VIEW {name} AS SELECT {nulls} WHERE false").read_all()
+            return
+        there = {field.name for field in stored.schema().fields}
         missing = [
             f"CAST(NULL AS {kind}) AS {column}" for column, kind in wanted.items() if column not in there
         ]
         if not missing:
-            builder.register(name, self._tables[name])
+            builder.register(name, stored)
             return
-        builder.register(f"{name}_there", self._tables[name])
+        builder.register(f"{name}_there", stored)
         view = f"CREATE VIEW {name} AS SELECT *, {', '.join(missing)} FROM {name}_there"
         builder.execute(view).read_all()
 
@@ -305,6 +314,10 @@ FROM measured GROUP BY CAST(floor(extract(epoch FROM at) / {each_s}) AS BIGINT) 
         found = self.query(f"SELECT max(at) AS at FROM {table.name} WHERE {where}")
         last: datetime | None = found.to_pylist()[0]["at"]
         return last
+
+
+def _typed(table: Table) -> Iterable[tuple[str, str]]:
+    return re.findall(r"(\w+) (\w+)", table.all_columns)
 
 
 def _rows(kind: type[AnyRow], table: pa.Table) -> Iterator[AnyRow]:

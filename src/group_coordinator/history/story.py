@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Self, TypeVar
 
 import msgspec
 
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.history.fold import fold
 from group_coordinator.history.rows import (
@@ -20,9 +23,12 @@ from group_coordinator.history.rows import (
     Transition,
     sign_of_life,
 )
-from group_coordinator.history.spans import Assignment, Membership, Span
+from group_coordinator.history.spans import Assignment, Membership, Span, Wait
 
-__all__ = ["LagPoint", "Outage", "Story"]
+__all__ = ["Kinds", "LagPoint", "Outage", "Story"]
+
+_OF_CONSUMERS = (ConsumerState.ASSIGNING, ConsumerState.RECONCILING)
+_OF_CLASSIC = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -61,6 +67,8 @@ class Story(msgspec.Struct, kw_only=True):
     generations: list[GenerationMember] = []
     memberships: list[Membership] = []
     assignments: list[Assignment] = []
+    waits: list[Wait] = []
+    """Partitions that one member still held, and another one was to have (consumer protocol)."""
     resets: list[OffsetChange] = []
     """Offsets that were set and deleted by hand."""
     signs: list[SignOfLife] = []
@@ -93,8 +101,25 @@ class Story(msgspec.Struct, kw_only=True):
             generations=of(GenerationMember),
             memberships=of(Membership),
             assignments=of(Assignment),
+            waits=of(Wait),
             resets=[each for each in of(OffsetChange) if each.is_by_hand],
         )
+
+
+class Kinds:
+    """The kind of a group by time: that of the members' protocol. Only an Empty group changes it."""
+
+    def __init__(self, transitions: Iterable[Transition]) -> None:
+        moves = [each for each in transitions if each.to_state in (*_OF_CONSUMERS, *_OF_CLASSIC)]
+        self._times = [each.at for each in moves]
+        self._are_consumers = [each.to_state in _OF_CONSUMERS for each in moves]
+
+    def is_consumer(self, at: datetime | None) -> bool:
+        """Whether its members spoke the consumer protocol at that time, as far as its states tell."""
+        if not self._times:
+            return False
+        place = 0 if at is None else bisect_right(self._times, at) - 1
+        return self._are_consumers[max(place, 0)]
 
 
 def _place(row: Row) -> tuple[float, int]:

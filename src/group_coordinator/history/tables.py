@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from group_coordinator.history.rows import GenerationMember, Join, OffsetChange, Row, Transition
-from group_coordinator.history.spans import Assignment, Membership
+from group_coordinator.history.spans import Assignment, Membership, Wait
 
 __all__ = ["ALL_TABLES", "EVENTS", "LAG", "TABLES", "Table"]
 
@@ -32,6 +32,8 @@ class Table(NamedTuple):
     key: tuple[str, ...]
     row: type[Row] | None
     begin: str = "at"
+    is_added: bool = False
+    """Whether it came with a later version than the other tables, so that there are histories without it."""
 
     @property
     def types(self) -> dict[str, str]:
@@ -96,17 +98,29 @@ TABLES = (
         "Who was in a group, from when to when, and why they went",
         "group_id STRING, member_id STRING, group_instance_id STRING, client_id STRING, client_host STRING, "
         f"{_SPAN}, reason STRING, client_reason STRING, session_timeout_ms BIGINT, last_commit_ms BIGINT",
-        ("group_id", "member_id"),
+        # A member of the consumer protocol may come back under the id that it had.
+        ("group_id", "member_id", "begun_by"),
         Membership,
         begin="since",
     ),
     Table(
         "assignments",
         "Who owned which partition or unit of work in which generation, from when to when",
-        f"group_id STRING, generation_id INT, member_id STRING, topic STRING, partition INT, {_SPAN}",
-        ("group_id", "generation_id", "member_id", "topic", "partition"),
+        f"group_id STRING, generation_id INT, member_id STRING, topic STRING, partition INT, {_SPAN}, "
+        "revoking_since TIMESTAMP",
+        ("group_id", "generation_id", "member_id", "topic", "partition", "begun_by"),
         Assignment,
         begin="since",
+    ),
+    Table(
+        "waits",
+        "Who still held a partition that another member was to have, from when to when",
+        "group_id STRING, topic STRING, partition INT, holder_id STRING, member_id STRING, "
+        f"assignment_epoch INT, {_SPAN}",
+        ("group_id", "member_id", "topic", "partition", "begun_by"),
+        Wait,
+        begin="since",
+        is_added=True,
     ),
 )
 """The tables that are made of events."""

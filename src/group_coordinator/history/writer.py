@@ -10,11 +10,13 @@ memory of what was done, and holds also after the query's checkpoint is lost.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pandas as pd
 from delta.tables import DeltaTable
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from group_coordinator.coordinator_state.foreign import MOST_MS
@@ -27,7 +29,7 @@ from group_coordinator.history.tables import EVENTS, TABLES, Table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from group_coordinator.history.settings import HistorySettings
 
@@ -37,7 +39,7 @@ _ENVELOPE = (
     "event_id STRING, at_ms BIGINT, group_id STRING, generation_id INT, event STRING, member_id STRING, "
     "request_id STRING, principal STRING, reason STRING"
 )
-_SPANS = _MEMBERSHIP, _ASSIGNMENTS = tuple(table for table in TABLES if table.is_of_spans)
+_SPANS = _MEMBERSHIP, _ASSIGNMENTS, _WAITS = tuple(table for table in TABLES if table.is_of_spans)
 # The columns that the end of a span sets.
 _ENDING = frozenset({"until", "ended_by", "reason", "client_reason", "session_timeout_ms", "last_commit_ms"})
 _ROWS = "table STRING, row STRING"
@@ -109,8 +111,8 @@ class HistoryWriter:
         """The rows that `events` make and change, by table, as JSON."""
         groups = F.broadcast(events.select("group_id").distinct())
         ids = F.broadcast(events.select("event_id"))
-        members, owners = (self._lasting(table, groups, ids, first_ms) for table in _SPANS)
-        before = members.unionByName(owners)
+        first, *others = (self._lasting(table, groups, ids, first_ms) for table in _SPANS)
+        before = reduce(DataFrame.unionByName, others, first)
         events = events.select("group_id", F.unix_millis("at").alias("at_ms"), "log_offset", "body")
         return (
             events.groupBy("group_id")
@@ -221,7 +223,7 @@ def _rows_of_group(events: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
     """The rows of one group: those that `events` make, and of those `before` the ones that they end."""
     events = events.sort_values(["at_ms", "log_offset"])
     told = zip(events["log_offset"].tolist(), map(read_event, events["body"]), strict=True)
-    spans = Spans(_decoded(before, _MEMBERSHIP), _decoded(before, _ASSIGNMENTS))
+    spans = Spans(*(_decoded(before, table) for table in (_MEMBERSHIP, _ASSIGNMENTS, _WAITS)))
     rows = fold(((log_offset, event) for log_offset, event in told if event is not None), spans)
     encoded = [(table_of(row).name, msgspec.json.encode(row).decode()) for row in rows]
     return pd.DataFrame(encoded, columns=["table", "row"], dtype=object)

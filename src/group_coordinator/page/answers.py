@@ -52,7 +52,8 @@ class Totals(msgspec.Struct, frozen=True):
     """All groups together. `states`: the number of groups in each state. `records`: those left to read.
 
     `records` counts the groups whose lag is known; it is null if it is known of none. `measured`: the number
-    of groups of which `measure-lag` tells. `sides`: the number of groups on each side that is shown.
+    of groups of which `measure-lag` tells. `sides`: the number of groups on each side that is shown. `types`:
+    that of each type, `classic` and `consumer`.
     """
 
     groups: int
@@ -61,6 +62,7 @@ class Totals(msgspec.Struct, frozen=True):
     records: int | None
     measured: int
     sides: dict[Side, int]
+    types: dict[str, int] = {}
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -104,6 +106,9 @@ class Lag(msgspec.Struct, frozen=True):
 class GroupLine(msgspec.Struct, frozen=True):
     """A group in a list. `members`: how many there are. `lag`: null if it is not known.
 
+    `group_type`: the protocol that its members speak, `classic` or `consumer`. `generation_id` is the epoch
+    of a group of the consumer protocol.
+
     `rebalances`, `last_cause` and `not_stable_ms` are those since `counted.since_ms` of the list. The time in
     which a group was Empty does not count. `not_stable_ms`, and its share of that time in percent, are null
     if they are not known, as of groups at the brokers.
@@ -120,6 +125,7 @@ class GroupLine(msgspec.Struct, frozen=True):
     not_stable_ms: int | None
     not_stable_percent: float | None
     lag: Lag | None
+    group_type: str = "classic"
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -159,13 +165,14 @@ class Groups(msgspec.Struct, frozen=True):
 class Group(msgspec.Struct, frozen=True):
     """A group and its members. `owned`: what each member owns, by member id; null if that cannot be read.
 
-    A unit of work is partition 0 of its name.
+    A unit of work is partition 0 of its name. `targets`: what each member of the consumer protocol is to own.
     """
 
     of: Side
     group: GroupPicture
     owned: dict[str, list[tuple[str, int]] | None]
     lag: Lag | None
+    targets: dict[str, list[tuple[str, int]] | None] = {}
 
 
 class Partition(msgspec.Struct, frozen=True):

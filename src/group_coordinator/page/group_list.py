@@ -49,6 +49,8 @@ _MEASURED = 2
 """The last ones, which are left out where nothing is measured."""
 _SIDE = Column("side"), "of", "asc"
 """The one behind the group's, where both sides are shown."""
+_TYPE = Column("type", is_extra=True), "group_type", "asc"
+"""The one behind these, where there are groups of both types."""
 _ASKED = {
     "coordinator": "the coordinator is being asked",
     "brokers": "the brokers are being asked",
@@ -98,9 +100,14 @@ def groups_part(found: Groups, query: GroupsQuery, sides: Sides) -> str:
     if found.groups:
         is_measured = status.totals.measured > 0
         shown = _COLUMNS if is_measured else _COLUMNS[:-_MEASURED]
-        shown = (shown[0], _SIDE, *shown[1:]) if sides.are_both else shown
+        has_types = len(status.totals.types) > 1
+        names = (shown[0], *((_SIDE,) if sides.are_both else ()), *((_TYPE,) if has_types else ()))
+        shown = (*names, *shown[1:])
         columns = [_column(*each, query) for each in shown]
-        rows = (list(_row(each, found.lag_asked, sides))[: len(columns)] for each in found.groups)
+        rows = (
+            list(_row(each, found.lag_asked, sides, has_types=has_types))[: len(columns)]
+            for each in found.groups
+        )
         lines += table(columns, rows, "groups", "Groups")
         lines += more("/", query.offset, len(found.groups), found.matching, query.limit, **_chosen(query))
     else:
@@ -191,11 +198,13 @@ def _column(column: Column, sort: str, first: str, query: GroupsQuery) -> Column
     return column._replace(sort=url, sorted_by=_FULL[query.direction] if is_sorted else "")
 
 
-def _row(each: GroupLine, asked: Asked | None, sides: Sides) -> Iterable[str]:
+def _row(each: GroupLine, asked: Asked | None, sides: Sides, *, has_types: bool) -> Iterable[str]:
     side = sides.of(each.of)
     yield link("/group", each.group_id, **sides.where(each.group_id, each.of))
     if sides.are_both:
         yield each.of
+    if has_types:
+        yield said(each.group_type)
     yield state(each.state)
     yield rounded(side.as_of() - time_of(each.state_timestamp_ms))
     yield _not_stable(each)

@@ -12,13 +12,16 @@ from kafka.structs import TopicPartition
 from group_coordinator.client.lag_log import MeasuredPartition, Measurement, loss_in_words
 from group_coordinator.client.progress import Progress
 from group_coordinator.client.work import WorkUnits
+from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
 from group_coordinator.coordinator_state.foreign import ForeignJson
-from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.coordinator_state.responses import GroupPicture, PicturedMember
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.spans import Span
-from group_coordinator.history.story import Story
+from group_coordinator.history.story import Kinds, Story
 from group_coordinator.history.timeline import MemberLink, rebalances_table, resets_table, timeline_svg
+from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.text import clean, counted, escape, owned
+from group_coordinator.history.timeline.waits import together
 from group_coordinator.page.answers import Side
 from group_coordinator.page.api import PREFIX
 from group_coordinator.page.group_list import age_in_words, fresh, lag_note
@@ -40,7 +43,7 @@ from group_coordinator.page.html import (
 )
 from group_coordinator.page.lags import Measured
 from group_coordinator.page.memory import Kept
-from group_coordinator.page.questions import owned_by, when_asked
+from group_coordinator.page.questions import owned_by, targets_of, when_asked
 from group_coordinator.page.sides import Where
 
 __all__ = ["SPANS", "View", "member_link", "now_part", "past_part", "past_picker", "since_links"]
@@ -59,6 +62,7 @@ _SECTIONS = {
     "events": "Events",
 }
 _MAX_EVENTS = 50
+_MAX_WAITS = 20
 _NOT_SHOWN = ("event_id", "event", "group_id", "at_ms", "request_id")
 
 
@@ -99,7 +103,7 @@ def now_part(view: View) -> str:
     if picture is None:
         lines += note("The group no longer exists. This is what is known of its end.")
     else:
-        lines += _headline(picture, view)
+        lines += _headline(picture, view) + _waits(story)
     files = downloads(view.where, view.since, view.as_of)
     member = member_link(view.where)
     bodies = {"timeline": _picture(story, view.since, view.as_of) + files}
@@ -116,18 +120,52 @@ def _headline(picture: GroupPicture, view: View) -> str:
     since = time_of(picture.state_timestamp_ms)
     facts = [
         f"{state(picture.state)} for {rounded(view.as_of - since)}, since {utc(since)} UTC",
-        f"generation {picture.generation_id:,}",
+        *_number(picture),
         counted(len(picture.members), "member"),
     ]
     if view.of == "brokers":
         facts.append("at the brokers")
     elif "of" in view.where:
         facts.append("at the coordinator")
-    if picture.protocol_type:
+    if picture.group_type == CONSUMER:
+        facts.append("consumer protocol (KIP-848)")
+    elif picture.protocol_type:
         facts.append(f"protocol {said(picture.protocol_type)}")
     if picture.protocol_name:
         facts.append(f"assignor {said(picture.protocol_name)}")
     return f'<p class="facts">{" · ".join(facts)}</p>\n'
+
+
+def _number(picture: GroupPicture) -> Iterable[str]:
+    """The generation; or the epoch, and that of the targets if they are older."""
+    if picture.group_type != CONSUMER:
+        yield f"generation {picture.generation_id:,}"
+        return
+    yield f"epoch {picture.generation_id:,}"
+    assigned = picture.assignment_epoch
+    if assigned is not msgspec.UNSET and assigned != picture.generation_id:
+        yield f"targets of epoch {assigned:,}"
+
+
+def _waits(story: Story) -> str:
+    """The members that still hold what others wait for, those first that have held it for longest."""
+    names = Names(story)
+    waits = together(each for each in story.waits if each.until is None)
+    lines = []
+    for each in waits[:_MAX_WAITS]:
+        what = escape(clean(owned(each.partitions, units=False)[0]))
+        holder, waiting = (said(names.name(it)) for it in (each.holder_id, each.member_id))
+        since = "" if each.since is None else f", since {each.since.astimezone(UTC):%H:%M:%S} UTC"
+        lines.append(
+            f"<li><b>{holder}</b> still holds {what}, which <b>{waiting}</b> waits for{since}</li>\n"
+        )
+    if more := waits[_MAX_WAITS:]:
+        lines.append(f"<li>{counted(len(more), 'other member')} wait as well</li>\n")
+    return (
+        f'<ul class="waits" aria-label="Members that others wait for">\n{"".join(lines)}</ul>\n'
+        if lines
+        else ""
+    )
 
 
 def _picture(story: Story, since: datetime, until: datetime, moment: datetime | None = None) -> str:
@@ -140,17 +178,28 @@ def _members(picture: GroupPicture, link_to: MemberLink) -> str:
     is_work = picture.protocol_type == WorkUnits.protocol_type
     owned_here = owned_by(picture)
 
-    def owns(member_id: str) -> str:
-        partitions = owned_here[member_id]
+    is_consumer = picture.group_type == CONSUMER
+    targets = targets_of(picture)
+
+    def owns(partitions: Sequence[tuple[str, int]] | None) -> str:
         if partitions is None:
             return said("", "what cannot be read")
         return escape(clean(owned(partitions, units=is_work)[0])) if partitions else said("", "nothing")
+
+    def way(member: PicturedMember) -> Iterable[str]:
+        """The member's target, if it has another one than what it owns, and its epoch."""
+        if is_consumer:
+            has, is_to_have = owned_here[member.member_id], targets.get(member.member_id)
+            yield "" if set(has or ()) == set(is_to_have or ()) else owns(is_to_have)
+            is_away = member.member_epoch is msgspec.UNSET or member.member_epoch < 0
+            yield said("", "away") if is_away else f"{member.member_epoch:,}"
 
     rows = (
         (
             link_to(member.member_id, said(member.client_id))
             + (" <b>leader</b>" if member.member_id == picture.leader else ""),
-            owns(member.member_id),
+            owns(owned_here[member.member_id]),
+            *way(member),
             f"<code>{said(member.member_id)}</code>",
             said(member.group_instance_id, "dynamic"),
             said(member.client_host),
@@ -159,7 +208,9 @@ def _members(picture: GroupPicture, link_to: MemberLink) -> str:
         for member in picture.members[:MAX_ROWS]
     )
     columns = (
-        *(Column("client"), Column("owns"), Column("member id"), Column("instance")),
+        *(Column("client"), Column("owns")),
+        *((Column("is to own"), Column("epoch", is_number=True)) if is_consumer else ()),
+        *(Column("member id"), Column("instance")),
         *(Column("host"), Column("session", is_number=True)),
     )
     return _first(len(picture.members), "member") + table(columns, rows, "members", "Members")
@@ -326,6 +377,7 @@ def _owners(story: Story, at: datetime, link_to: MemberLink) -> str:
     def holds(span: Span) -> bool:
         return (span.since is None or span.since <= at) and (span.until is None or span.until > at)
 
+    number = "epoch" if Kinds(story.transitions).is_consumer(at) else "generation"
     types = {each.generation_id: each.protocol_type for each in story.generations}
     rows = []
     for member in filter(holds, story.memberships):
@@ -346,7 +398,7 @@ def _owners(story: Story, at: datetime, link_to: MemberLink) -> str:
         return note("The group had no members.")
     columns = (
         *(Column("client"), Column("owned"), Column("member id"), Column("instance")),
-        Column("generation", is_number=True),
+        Column(number, is_number=True),
     )
     return table(columns, rows, "owners", "Who owned what")
 

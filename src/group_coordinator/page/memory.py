@@ -10,15 +10,17 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
+from kafka.structs import TopicPartition
 
 from group_coordinator.client.foreign import Records
 from group_coordinator.client.work import assigned_partitions
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
 from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.rows import GenerationMember, Transition, read_event, time_of
-from group_coordinator.history.spans import Assignment, Membership
+from group_coordinator.history.spans import Assignment, Membership, Wait
 from group_coordinator.history.story import Story
 from group_coordinator.page.recent import Move, Rebalances, Recent
 
@@ -60,6 +62,7 @@ class Listed(NamedTuple):
     generation_id: int
     members: int
     since: datetime
+    group_type: str = "classic"
 
 
 class _Name(msgspec.Struct):
@@ -199,6 +202,7 @@ class Memory:
                 picture.generation_id,
                 len(picture.members),
                 time_of(picture.state_timestamp_ms),
+                picture.group_type,
             )
             self._pictures[group_id] = (listed, value)
             self._pictures_size += len(value) + _OVERHEAD
@@ -347,6 +351,8 @@ def _completed(story: Story, picture: GroupPicture) -> Story:
         if membership.client_id is None:
             membership.client_id, membership.client_host = member.client_id, member.client_host
             membership.group_instance_id = member.group_instance_id
+    if picture.group_type == CONSUMER:
+        _complete_consumers(story, picture)
     if story.transitions:
         return story
     since = time_of(picture.state_timestamp_ms)
@@ -362,7 +368,7 @@ def _completed(story: Story, picture: GroupPicture) -> Story:
             **of_event, from_state="", to_state=picture.state, reason="", cause=None, rebalance_ms=None
         )
     )
-    if picture.state != GroupState.STABLE:
+    if picture.state != GroupState.STABLE or picture.group_type == CONSUMER:
         return story
     for member in picture.members:
         story.generations.append(
@@ -388,3 +394,38 @@ def _completed(story: Story, picture: GroupPicture) -> Story:
                 )
             )
     return story
+
+
+def _complete_consumers(story: Story, picture: GroupPicture) -> None:
+    """Tell what members of the consumer protocol have had, and waited for, since before the oldest event."""
+    common: dict[str, Any] = {"group_id": story.group_id, "begun_by": ""}
+    known = {(each.member_id, each.topic, each.partition) for each in story.assignments if each.until is None}
+    waits = {(each.topic, each.partition) for each in story.waits if each.until is None}
+    holders: dict[TopicPartition, str] = {}
+    for member in picture.members:
+        for held in assigned_partitions(CONSUMER, member.member_assignment) or ():
+            holders[held] = member.member_id
+            if (member.member_id, *held) not in known:
+                given = Assignment(
+                    **common,
+                    generation_id=picture.generation_id,
+                    member_id=member.member_id,
+                    topic=held.topic,
+                    partition=held.partition,
+                )
+                story.assignments.insert(0, given)
+    for member in picture.members:
+        target = b"" if member.target_assignment is msgspec.UNSET else member.target_assignment
+        for wanted in assigned_partitions(CONSUMER, target) or ():
+            holder_id = holders.get(wanted)
+            if holder_id in (None, member.member_id) or tuple(wanted) in waits:
+                continue
+            wait = Wait(
+                **common,
+                topic=wanted.topic,
+                partition=wanted.partition,
+                holder_id=holder_id or "",
+                member_id=member.member_id,
+                assignment_epoch=picture.assignment_epoch or 0,
+            )
+            story.waits.insert(0, wait)

@@ -82,6 +82,7 @@ class GroupsQuery(msgspec.Struct, frozen=True):
             "worst",
             "group_id",
             "of",
+            "group_type",
             "state",
             "generation_id",
             "members",
@@ -157,7 +158,16 @@ class HistoryQuery(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     of: OfSide = None
     question: Annotated[
         Literal[
-            "rebalances", "causes", "states", "members", "assignments", "joins", "offsets", "events", "lag"
+            "rebalances",
+            "causes",
+            "states",
+            "members",
+            "assignments",
+            "waits",
+            "joins",
+            "offsets",
+            "events",
+            "lag",
         ],
         msgspec.Meta(description="What to ask; `group-coordinator history --help` says what each is."),
     ] = "rebalances"

@@ -201,7 +201,7 @@ class Questions:
             raise NotFoundError(f"there is no group {group_id!r}")
         measured = self.measurement(group_id)
         lag = None if measured is None else _lag_measured(measured)
-        return Group(self.of, picture, owned_by(picture), lag)
+        return Group(self.of, picture, owned_by(picture), lag, targets_of(picture))
 
     def lag(self, group_id: str) -> GroupLag:
         """The lag of a group. Waits for the coordinator's and the brokers' answers."""
@@ -344,6 +344,7 @@ class Questions:
                 sum(records) if records else None,
                 sum(each.trend is not None for each in lags.values()),
                 {self.of: len(listed)},
+                dict(sorted(Counter(each.group_type for each in listed).items())),
             ),
         )
 
@@ -389,13 +390,20 @@ def when_asked(measured: Measured) -> Asked:
 
 def owned_by(picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:
     """The partitions of each member, by member id; None if they cannot be read."""
-    owned = {
-        member.member_id: assigned_partitions(picture.protocol_type or "", member.member_assignment)
-        for member in picture.members
-    }
+    return _read({member.member_id: member.member_assignment for member in picture.members}, picture)
+
+
+def targets_of(picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:
+    """The partitions that each member of a group of the consumer protocol is to have, likewise."""
+    targets = {it.member_id: it.target_assignment for it in picture.members}
+    return _read({name: it for name, it in targets.items() if it is not msgspec.UNSET}, picture)
+
+
+def _read(assignments: Mapping[str, bytes], picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:
+    found = {name: assigned_partitions(picture.protocol_type or "", it) for name, it in assignments.items()}
     return {
         member_id: None if partitions is None else [(each.topic, each.partition) for each in partitions]
-        for member_id, partitions in owned.items()
+        for member_id, partitions in found.items()
     }
 
 
@@ -416,6 +424,7 @@ def _line(listed: Listed, of: Side, lag: Lag | None, day: LastDay, until_ms: int
         not_stable_ms,
         None if not_stable_ms is None else round(min(100.0, 100 * not_stable_ms / all_ms), 3),
         lag,
+        listed.group_type,
     )
 
 

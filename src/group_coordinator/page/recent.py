@@ -12,13 +12,20 @@ from typing import NamedTuple, Self
 import msgspec
 
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.foreign import Ms
 
 __all__ = ["DAY", "REBALANCING", "Move", "Rebalances", "Recent"]
 
 DAY = timedelta(days=1)
-REBALANCING = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
+REBALANCING = frozenset(
+    {
+        *(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE),
+        *(ConsumerState.ASSIGNING, ConsumerState.RECONCILING),
+    }
+)
+_AT_REST = frozenset({GroupState.STABLE, GroupState.EMPTY})
 _PART_MS, _FORGOTTEN_MS = 600_000, 3_600_000
 _MOST = 200_000
 """Groups, and parts of the day of all groups, of some hundred bytes each."""
@@ -41,7 +48,7 @@ class Recent(NamedTuple):
         )
 
 
-class Move(msgspec.Struct):
+class Move(msgspec.Struct, rename={"from_": "from"}):
     """As much of a `state_changed` as has to be known."""
 
     event_id: str
@@ -50,6 +57,7 @@ class Move(msgspec.Struct):
     to: str
     cause: RebalanceCause | None = None
     rebalance_ms: Ms | None = None
+    from_: str = ""
 
 
 class _OfGroup:
@@ -97,7 +105,7 @@ class Rebalances:
             group.since_ms = move.at_ms if group.since_ms is None else group.since_ms
             return
         group.since_ms = None
-        if move.cause is None:
+        if move.cause is None or move.from_ in _AT_REST:
             return
         key = move.at_ms // _PART_MS, move.cause.value
         self._size += key not in group.parts

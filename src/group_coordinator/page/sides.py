@@ -90,6 +90,7 @@ def _sum(totals: list[Totals]) -> Totals:
         records=sum(records) if records else None,
         measured=sum(each.measured for each in totals),
         sides={side: number for each in totals for side, number in each.sides.items()},
+        types=dict(sorted(reduce(add, (Counter(each.types) for each in totals)).items())),
     )
 
 

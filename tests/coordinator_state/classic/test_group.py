@@ -7,6 +7,8 @@ import pytest
 
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.classic.member import Member, stored
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.group import DeadlineKind
 from group_coordinator.coordinator_state.requests import Protocol
 from group_coordinator.coordinator_state.responses import ReplyTo
 from group_coordinator.coordinator_state.stored import encode_group
@@ -73,6 +75,13 @@ def test_rebalance_timeout_is_the_longest(timeouts, expected):
     assert made.rebalance_timeout_ms == expected
 
 
+def test_deadline_of_another_kind_of_group_is_an_error():
+    with pytest.raises(AssertionError):
+        group().deadline(DeadlineKind.REVOCATION, "c0")
+    with pytest.raises(AssertionError):
+        group().set_deadline(DeadlineKind.REVOCATION, "c0", 1)
+
+
 @pytest.mark.parametrize("name", ["c", "é" * 50, "\0" * 50, '"' * 50])
 def test_size_of_a_member_bounds_what_it_adds_to_the_state_and_to_a_picture(name):
     without = group(member("c0", "range"))
@@ -86,5 +95,7 @@ def test_size_of_a_member_bounds_what_it_adds_to_the_state_and_to_a_picture(name
     grown = len(encode_group(with_it)) - len(encode_group(without))
     # What a parked request adds is gone with its answer, and bounded by its request.
     assert grown <= it.size + 2 * 60
-    shown = len(msgspec.json.encode(with_it.picture())) - len(msgspec.json.encode(without.picture()))
+    shown = len(msgspec.json.encode(with_it.picture(GroupConfig()))) - len(
+        msgspec.json.encode(without.picture(GroupConfig()))
+    )
     assert shown <= 2 * it.size

@@ -185,7 +185,7 @@ def test_picture_is_what_the_group_is():
     s = Scenario()
     s.stabilise("c1", "c2", protocols={"range": b"topics"})
     picture = s.picture()
-    assert picture == msgspec.json.decode(msgspec.json.encode(s.group.picture()))
+    assert picture == msgspec.json.decode(msgspec.json.encode(s.group.picture(s.config)))
     assert [member["member_assignment"] for member in picture["members"]] == ["YzE=", "YzI="]
     assert [member["member_metadata"] for member in picture["members"]] == ["dG9waWNz"] * 2
     assert (picture["group_id"], picture["state"]) == ("orders", "Stable")

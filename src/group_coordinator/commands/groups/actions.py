@@ -33,6 +33,7 @@ from group_coordinator.commands.groups.views import (
 )
 from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Row, Table
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 
 __all__ = [
     "Admin",
@@ -44,7 +45,10 @@ __all__ = [
     "remove_members",
 ]
 
-_REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+_REBALANCING = (
+    *(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE),
+    *(ConsumerState.ASSIGNING, ConsumerState.RECONCILING),
+)
 _STATUS = Column("STATUS", 15)
 _SUCCESSFUL = "Successful"
 
@@ -52,9 +56,15 @@ _SUCCESSFUL = "Successful"
 Admin = AdminClient | BrokersAdmin
 
 
-def list_groups(admin: Admin, states: Collection[str] | None) -> Report:
-    """`--list`; with `states` it shows them, and unless that is empty only groups in one of them."""
-    return Report([group_list(admin.list_groups(states), with_state=states is not None)])
+def list_groups(
+    admin: Admin, states: Collection[str] | None = None, types: Collection[str] | None = None
+) -> Report:
+    """`--list`; with `states` it shows them, and unless that is empty only groups in one of them.
+
+    `types`: likewise.
+    """
+    groups = admin.list_groups(states, types)
+    return Report([group_list(groups, with_state=states is not None, with_type=types is not None)])
 
 
 # -- describe --------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from group_coordinator.commands.groups.options import (
     parse_lag,
     parse_reason,
     parse_states,
+    parse_types,
 )
 from group_coordinator.commands.groups.plan import read_plan
 from group_coordinator.commands.terminal import (
@@ -69,7 +70,15 @@ __all__ = ["groups"]
     metavar="[STATES]",
     help="Show states. With --list, also choose groups by state: stable,empty.",
 )
-@click.option("--verbose", is_flag=True, help="Show more: leader epochs, assignments.")
+@click.option(
+    "--type",
+    is_flag=False,
+    flag_value="",
+    callback=parsed(parse_types),
+    metavar="[TYPES]",
+    help="With --list, show types, and choose groups by type: classic,consumer.",
+)
+@click.option("--verbose", is_flag=True, help="Show more: epochs, assignments, targets.")
 @click.option(
     "--lag",
     callback=parsed(parse_lag),
@@ -161,7 +170,7 @@ def groups(**options: Any) -> None:
     """Show and change groups, like kafka-consumer-groups.sh.
 
     \b
-    group-coordinator groups --list --state
+    group-coordinator groups --list --state --type consumer
     group-coordinator groups --describe --group g
     group-coordinator groups --describe --all-groups --lag '>0' --watch
     group-coordinator groups --describe --group g --members --verbose

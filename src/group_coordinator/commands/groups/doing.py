@@ -84,7 +84,7 @@ def _action(action: str, options: Mapping[str, Any]) -> Callable[[Any], Report]:
     group_ids: tuple[str, ...] | None = None if options["all_groups"] else options["group"]
     match action:
         case "list":
-            return lambda admin: actions.list_groups(admin, options["state"])
+            return lambda admin: actions.list_groups(admin, options["state"], options["type"])
         case "describe":
             view = "members" if options["members"] else "offsets" if options["state"] is None else "state"
             return lambda admin: actions.describe(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 
 __all__ = [
     "RESET_TARGETS",
@@ -22,6 +23,7 @@ __all__ = [
     "parse_lag",
     "parse_reason",
     "parse_states",
+    "parse_types",
 ]
 
 RESET_TARGETS = (
@@ -38,7 +40,7 @@ RESET_TARGETS = (
 )
 # action -> the options that it takes, apart from those that all take.
 _TAKES: dict[str, tuple[str, ...]] = {
-    "list": ("state", "watch"),
+    "list": ("state", "type", "watch"),
     "describe": ("group", "all_groups", "offsets", "members", "state", "verbose", "lag", "watch"),
     "delete": ("group", "all_groups", "reason"),
     "delete_offsets": ("group", "topic", "reason"),
@@ -142,12 +144,22 @@ def parse_reason(text: str) -> str:
 
 def parse_states(text: str) -> frozenset[str]:
     """Read the value of `--list --state`; "" is all, and so is what comes of it."""
-    valid = {state.value.lower(): state.value for state in GroupState}
-    names = [name.strip() for name in text.split(",")] if text else []
-    for name in names:
-        if name.lower() not in valid:
-            raise ValueError(f"Invalid state list {text!r}. Valid states are: {', '.join(valid.values())}")
-    return frozenset(valid[name.lower()] for name in names)
+    states = dict.fromkeys(state.value for kind in (GroupState, ConsumerState) for state in kind)
+    return _listed(text, states, "state list", "states")
+
+
+def parse_types(text: str) -> frozenset[str]:
+    """Read the value of `--list --type`; "" is all, and so is what comes of it."""
+    return _listed(text, ("Classic", "Consumer"), "types list", "types")
+
+
+def _listed(text: str, names: Iterable[str], what: str, kind: str) -> frozenset[str]:
+    """Names of these, with commas, in any case of letters. The messages are those of Kafka's tool."""
+    valid = {name.lower(): name for name in names}
+    given = [name.strip().lower() for name in text.split(",")] if text else []
+    if not set(given) <= valid.keys():
+        raise ValueError(f"Invalid {what} {text!r}. Valid {kind} are: {', '.join(valid.values())}")
+    return frozenset(valid[name] for name in given)
 
 
 _DURATION = re.compile(

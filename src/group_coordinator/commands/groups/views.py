@@ -25,7 +25,9 @@ PARTITION = Column("PARTITION", 10)
 _CONSUMER_ID = Column("CONSUMER-ID", 15, grows=True)
 _HOST = Column("HOST", 15, grows=True)
 
-_LIST = (GROUP._replace(margin=10), Column("STATE", 20))
+_LISTED = GROUP._replace(margin=10)
+_TYPE = Column("TYPE", 20)
+_LISTED_STATE = Column("STATE", 20)
 _PROGRESS = (
     GROUP,
     TOPIC,
@@ -53,7 +55,7 @@ _MEMBERS = (
     _HOST,
     Column("CLIENT-ID", 15, grows=True),
     Column("#PARTITIONS", 15),
-    # Epochs and targets are KIP-848's: a group of the classic protocol has none.
+    # Epochs and targets are the consumer protocol's: a group of the classic one has none.
     Column("CURRENT-EPOCH", 15, verbose=True),
     Column("CURRENT-ASSIGNMENT", 20, grows=True, verbose=True),
     Column("TARGET-EPOCH", 15, verbose=True),
@@ -70,11 +72,19 @@ _STATE = (
 )
 
 
-def group_list(groups: Sequence[GroupListing], *, with_state: bool) -> Table:
-    """`--list`: names, or with `--state` a table."""
-    if with_state:
-        return Table(_LIST, [(each.group_id, each.group_state) for each in groups], apart=False)
-    return Table(_LIST[:1], [(each.group_id,) for each in groups], apart=False, bare=True)
+def group_list(groups: Sequence[GroupListing], *, with_state: bool = False, with_type: bool = False) -> Table:
+    """`--list`: names, or with `--type` and `--state` a table."""
+    columns = (_LISTED, *((_TYPE,) if with_type else ()), *((_LISTED_STATE,) if with_state else ()))
+    rows: list[Row] = [
+        (
+            each.group_id,
+            # Kafka's tool begins the name of a type with a capital letter, and its protocol does not.
+            *((each.group_type.capitalize(),) if with_type else ()),
+            *((each.group_state,) if with_state else ()),
+        )
+        for each in groups
+    ]
+    return Table(columns, rows, apart=False, bare=len(columns) == 1)
 
 
 def offsets_table(
@@ -130,10 +140,10 @@ def members_table(group: GroupDescription, *, verbose: bool = False) -> Table:
             member.client_host,
             member.client_id,
             None if member.topic_partitions is None else len(member.topic_partitions),
-            None,
+            member.member_epoch,
             None if member.topic_partitions is None else _by_topic(member.topic_partitions),
-            None,
-            None,
+            group.assignment_epoch,
+            None if member.target_partitions is None else _by_topic(member.target_partitions),
         )
         for member in group.members
     )
@@ -151,5 +161,6 @@ def state_table(group: GroupDescription, coordinator: Coordinator, *, verbose: b
     """`--describe --state`. A coordinator is two partitions here: of the requests, and (ID) of the state."""
     where = f"{coordinator.topic}:{coordinator.partition}  ({coordinator.state_partition})"
     assignor = group.protocol_data or None
-    row = (group.group_id, where, assignor, group.group_state, None, None, len(group.members))
+    epochs = (None, None) if group.assignment_epoch is None else (group.generation_id, group.assignment_epoch)
+    row = (group.group_id, where, assignor, group.group_state, *epochs, len(group.members))
     return Table.of(_STATE, [row], verbose=verbose)

@@ -30,6 +30,7 @@ _VIEWS = {
     "states": "States of the group, one after the other.",
     "members": "Members: from when to when, and why they went.",
     "assignments": "Owners of partitions and units over time (the default with --partition).",
+    "waits": "Members that still hold what others are to have (consumer protocol).",
     "joins": "Members that keep the others waiting in join phases.",
     "offsets": "Commits: of what, when, and by which member.",
     "events": "All events.",
@@ -155,6 +156,8 @@ def history(  # noqa: PLR0913 - one for each option
       group-coordinator history orders --partition orders:3 --at 14:05
     What did worker-7 own, and when?
       group-coordinator history orders --assignments --member worker-7
+    Who still holds what another member waits for, and since when?
+      group-coordinator history orders --waits --at now
     Who went, and why?
       group-coordinator history orders --members
     Which generation is it, and who is in it with what?

@@ -166,7 +166,7 @@ def _seen(group: GroupDescription) -> Seen:
     members = tuple(each for each in group.members if not is_guard(each))
     is_guarded = len(members) < len(group.members)
     protocol_type = "" if group.protocol_type == GUARD_TYPE else group.protocol_type
-    return Seen(True, members, protocol_type, is_guarded=is_guarded)
+    return Seen(True, members, protocol_type, group.group_type, is_guarded=is_guarded)
 
 
 def _alike(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Offsets:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.history.rows import Transition
 from group_coordinator.history.timeline.condensing import NARROW, together
 from group_coordinator.history.timeline.pieces import OUTAGE, SEVERAL, Segment
@@ -19,7 +20,10 @@ __all__ = ["outages", "segments", "summary"]
 _PHASES: dict[str, str] = {
     GroupState.PREPARING_REBALANCE: "join phase",
     GroupState.COMPLETING_REBALANCE: "sync phase",
+    ConsumerState.ASSIGNING: "assigning",
+    ConsumerState.RECONCILING: "reconciling",
 }
+_ON_THE_WAY = (ConsumerState.ASSIGNING, ConsumerState.RECONCILING)
 
 
 _NOT_YET = "no members yet"
@@ -35,10 +39,11 @@ class _Phase(NamedTuple):
     generation_id: int | None
     move: Transition | None
     who: str
+    is_of_consumers: bool = False
 
     @property
     def begins_rebalance(self) -> bool:
-        return self.move is not None and self.state == GroupState.PREPARING_REBALANCE
+        return self.move is not None and _begins(self.move)
 
     @property
     def because(self) -> str:
@@ -49,6 +54,8 @@ class _Phase(NamedTuple):
         if self.state in _PHASES:
             return [_PHASES[self.state], _PHASES[self.state].split()[0]]
         if self.state == GroupState.STABLE and self.generation_id is not None:
+            if self.is_of_consumers:
+                return [f"epoch {self.generation_id}", f"{self.generation_id}"]
             return [f"generation {self.generation_id}", f"gen {self.generation_id}", f"{self.generation_id}"]
         return [clean(self.state) or "no change is known"]
 
@@ -64,6 +71,13 @@ class _Phase(NamedTuple):
         if self.move is not None and self.move.rebalance_ms is not None:
             lines.append(f"after a rebalance of {self.move.rebalance_ms:,} ms: {_cause(self.move)}")
         return lines
+
+
+def _begins(move: Transition) -> bool:
+    """Whether a rebalance begins: a join phase, or a group of the consumer protocol is on its way again."""
+    if move.to_state in _ON_THE_WAY:
+        return move.from_state not in _ON_THE_WAY
+    return move.to_state == GroupState.PREPARING_REBALANCE
 
 
 def _cause(move: Transition | None) -> str:
@@ -99,7 +113,7 @@ def _several(run: Sequence[_Phase], begun: Sequence[_Phase], view: View) -> Segm
     numbers = [each.generation_id for each in run if each.generation_id is not None]
     lines = [
         f"{counted(len(begun), 'rebalance')}: {told}",
-        f"generations {number_range(numbers)}",
+        f"{'epochs' if run[0].is_of_consumers else 'generations'} {number_range(numbers)}",
         view.when(run[0], run[-1]),
     ]
     labels = [counted(len(begun), "rebalance"), f"{len(begun)}x"]
@@ -115,15 +129,19 @@ def _phases(view: View) -> Iterator[_Phase]:
     first = moves[0]
     if first.at > view.axis.since:
         # The number of a generation is that of the last one until its successor is complete.
-        begins = first.to_state == GroupState.PREPARING_REBALANCE
+        begins = _begins(first)
         is_new = first.from_state == GroupState.EMPTY and not first.generation_id
         state = _NOT_YET if is_new else first.from_state
-        yield _Phase(None, first.at, state, first.generation_id if begins else None, None, "")
+        # An epoch has its number at once.
+        before = first.generation_id - (first.to_state == ConsumerState.ASSIGNING) if begins else None
+        yield _Phase(None, first.at, state, before, None, "", view.kinds.is_consumer(first.at))
     who = _who_by_time(view)
     for move, following in zip(moves, [*moves[1:], None], strict=True):
         until = None if following is None else following.at
         if until is None or until > view.axis.since:
-            yield _Phase(move.at, until, move.to_state, move.generation_id, move, who.get(move.at, ""))
+            is_of_consumers = view.kinds.is_consumer(move.at)
+            name = who.get(move.at, "")
+            yield _Phase(move.at, until, move.to_state, move.generation_id, move, name, is_of_consumers)
 
 
 def _who_by_time(view: View) -> dict[datetime, str]:
@@ -140,7 +158,7 @@ def _who_by_time(view: View) -> dict[datetime, str]:
 def summary(view: View, members: int) -> str:
     """It all in one line."""
     moves = [each for each in view.story.transitions if view.axis.since <= each.at < view.axis.until]
-    begun = [each for each in moves if each.to_state == GroupState.PREPARING_REBALANCE]
+    begun = [each for each in moves if _begins(each)]
     parts = [counted(members, "member"), counted(len(begun), "rebalance")]
     if begun:
         causes = Counter(_cause(each) for each in begun)

@@ -12,20 +12,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.history.rows import GenerationMember, Join, Transition
 from group_coordinator.history.spans import Membership
-from group_coordinator.history.story import Story
+from group_coordinator.history.story import Kinds, Story
 from group_coordinator.history.timeline.late import BEFORE, Late
 from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.sentence import Sentence
 from group_coordinator.history.timeline.text import clean, counted, owned, span_of_time
+from group_coordinator.history.timeline.waits import Waited, together
 
 __all__ = ["Explainer", "Rebalance", "Sentence"]
 
-_REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+_JOIN_PHASE, _SYNC_PHASE = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
+_ON_THE_WAY = (ConsumerState.ASSIGNING, ConsumerState.RECONCILING)
+_REBALANCING = (_JOIN_PHASE, _SYNC_PHASE, *_ON_THE_WAY)
+_AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 Place = tuple[datetime, int]
 """A place in the log of a group."""
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
+_LAST = 2**63
 _NAMED = 8
 """Members of one kind that have a sentence each. The others are counted."""
 _GONE = {
@@ -34,24 +40,33 @@ _GONE = {
     "not_rejoined": "was removed, because it did not join again in time",
     "not_synced": "was removed, because it did not ask for its assignment in time",
     "group_full": "was removed, because the group was full",
+    "not_revoked": "was removed, because it did not give up in time what another member is to have",
     "replaced": "was started again under its instance id, and goes on with a new member id",
     "unknown": "is gone. Nobody wrote down whether it left or its session expired",
 }
 _OF_A_JOIN = {"member_joined", "member_replaced", "subscription_changed", "leader_rejoined"}
-_CAUSES = {
-    "member_joined": "A join phase began, because a member joined",
-    "member_left": "A join phase began, because a member left",
-    "member_replaced": "A join phase began, because a static member restarted and the group could not go on",
-    "session_expired": "A join phase began, because the session of a member expired",
-    "not_synced": "A join phase began, because a member did not ask for its assignment in time",
-    "subscription_changed": "A join phase began, because a member joined again with another subscription",
-    "leader_rejoined": "A join phase began, because the leader joined again, as if its work had changed",
-    "unknown": "The group rebalanced, and Kafka does not write down why",
+_BECAUSE = {
+    "member_joined": "a member joined",
+    "member_left": "a member left",
+    "member_replaced": "a static member restarted and the group could not go on",
+    "session_expired": "the session of a member expired",
+    "not_synced": "a member did not ask for its assignment in time",
+    "subscription_changed": "a member joined again with another subscription",
+    "leader_rejoined": "the leader joined again, as if its work had changed",
 }
+_BECAUSE_OF_CONSUMERS = _BECAUSE | {
+    "member_replaced": "a static member came back with another subscription",
+    "subscription_changed": "a member reads other topics, or names another assignor",
+    "not_revoked": "a member did not give up in time what another one is to have",
+    "topics_changed": "a topic came, grew, or is gone",
+}
+_UNKNOWN = "The group rebalanced, and Kafka does not write down why"
 
 
 class Rebalance(NamedTuple):
     """A rebalance: its moves from the begin of the first join phase to Stable or Empty.
+
+    That of a group of the consumer protocol begins when it leaves Stable or Empty.
 
     `ended`: None while it lasts, or if the story ends before. `who`: ids of the members that were the cause.
     `joins`: all joins of that time. `last`: the last one of the last join phase, if its place there is known.
@@ -64,6 +79,11 @@ class Rebalance(NamedTuple):
     last: Join | None
     joins: Sequence[Join]
     members: int | None
+
+    @property
+    def is_of_consumers(self) -> bool:
+        """Whether the group's members speak the consumer protocol."""
+        return self.moves[0].to_state in _ON_THE_WAY or self.moves[-1].from_state in _ON_THE_WAY
 
     @property
     def cause(self) -> str:
@@ -96,6 +116,10 @@ class Explainer:
         self._generations: dict[tuple[datetime, int], list[GenerationMember]] = {}
         for each in story.generations:
             self._generations.setdefault((each.at, each.generation_id), []).append(each)
+        self._kinds = Kinds(story.transitions)
+        waits = [(each.since, each) for each in together(story.waits) if each.since is not None]
+        self._waits = [each for _, each in sorted(waits, key=lambda it: it[0])]
+        self._wait_times = sorted(since for since, _ in waits)
         self._places = {each.event_id: each.log_offset for each in (*story.joins, *story.transitions)}
         self.rebalances: list[Rebalance] = []
         """All rebalances, the oldest first."""
@@ -111,12 +135,17 @@ class Explainer:
         sentences = [
             *self._signs_of_life(rebalance, end),
             *self._departures(rebalance.began, end),
-            *(self._begin(each) for each in rebalance.moves if each.to_state == _REBALANCING[0]),
+            *(self._begin(each) for each in rebalance.moves if _is_begin(each)),
             *self._arrivals(rebalance),
-            *(self._middle(each) for each in rebalance.moves if each.to_state == _REBALANCING[1]),
+            *(self._middle(each) for each in rebalance.moves if each.to_state == _SYNC_PHASE),
+            *(self._divided(each) for each in rebalance.moves if each.from_state == ConsumerState.ASSIGNING),
             *self._end(rebalance),
         ]
-        return sorted(sentences, key=_place)
+        placed = [(_place(each), each) for each in sentences]
+        # Members wait from when the work was divided, and no other row has the place of that.
+        waits = self._held(rebalance.began, end, is_over=rebalance.ended is not None)
+        placed += [((each.at, _LAST), each) for each in waits]
+        return [each for _, each in sorted(placed, key=lambda it: it[0])]
 
     def _signs_of_life(self, rebalance: Rebalance, end: datetime) -> Iterator[Sentence]:
         """Near misses since the rebalance before, and the last signs of life of members that expired."""
@@ -153,7 +182,8 @@ class Explainer:
         for (since, until, generation), rows in given.items():
             what = owned([(each.topic, each.partition) for each in rows], units=False)[0]
             length = "and still owns it" if until is None else f"for {span_of_time(until - since)}"
-            text = f"{self.names.name(member_id)} owned {what} in generation {generation}, {length}."
+            number = "epoch" if self._kinds.is_consumer(since) else "generation"
+            text = f"{self.names.name(member_id)} owned {what} in {number} {generation}, {length}."
             sentences.append(Sentence(since, text, rows[0].begun_by or None, None, member_id))
         sentences += [self._departure(each) for each in found if each.until is not None]
         return sorted(sentences, key=_place)
@@ -170,6 +200,9 @@ class Explainer:
         joins = self._joined(max((began, -1), before), _place_of(last))
         phases = _phases(joins)
         members = self._generations.get((self._completed(moves), last.generation_id))
+        count = None if members is None else len(members)
+        if last.from_state in _ON_THE_WAY:
+            count = sum(_was_in(each, last.at) for each in self._story.memberships)
         return Rebalance(
             began,
             last.at if is_over else None,
@@ -177,11 +210,11 @@ class Explainer:
             self._who(first),
             phases[-1][-1] if phases and len(phases[-1]) > 1 else None,
             joins,
-            None if members is None else len(members),
+            count,
         )
 
     def _completed(self, moves: Sequence[Transition]) -> datetime:
-        return max((each.at for each in moves if each.to_state == _REBALANCING[1]), default=moves[-1].at)
+        return max((each.at for each in moves if each.to_state == _SYNC_PHASE), default=moves[-1].at)
 
     def _who(self, move: Transition) -> list[str]:
         """The members that made the group rebalance: those that went or joined in that very moment."""
@@ -192,12 +225,23 @@ class Explainer:
         is_of_a_join = move.cause in _OF_A_JOIN
         # Others may have gone or joined in the same millisecond, and for another reason.
         named = [each for each in (joined if is_of_a_join else gone) if each in move.reason]
+        if not named and move.to_state in _ON_THE_WAY:
+            # It neither joined nor went: it reads other topics, or left for a while.
+            return [each for each in self.names.ids if move.reason.startswith(f"{each} ")]
         return named or (joined[-1:] if is_of_a_join else gone)
 
     # -- sentences ---------------------------------------------------------------------------------------
 
     def _begin(self, move: Transition) -> Sentence:
-        text = _CAUSES.get(move.cause or "unknown", f"A join phase began: {clean(move.cause or '')}")
+        cause = move.cause or "unknown"
+        if move.to_state == ConsumerState.RECONCILING:
+            text = "A static member left for a while"
+        else:
+            is_epoch = move.to_state == ConsumerState.ASSIGNING
+            what = f"Epoch {move.generation_id} began" if is_epoch else "A join phase began"
+            because = (_BECAUSE_OF_CONSUMERS if is_epoch else _BECAUSE).get(cause)
+            text = f"{what}: {clean(cause)}" if because is None else f"{what}, because {because}"
+            text = _UNKNOWN if cause == "unknown" else text
         by = f", on a request of {clean(move.principal)}" if move.principal else ""
         reason = f". The log says: {clean(move.reason)}" if move.reason else ""
         who = self._who(move)
@@ -215,6 +259,34 @@ class Explainer:
             text += f" {leader} leads and divides the work."
         return _of_move(move, text)
 
+    def _divided(self, move: Transition) -> Sentence:
+        return _of_move(move, f"The coordinator divided the work for epoch {move.generation_id}.")
+
+    def _held(self, since: datetime, until: datetime, *, is_over: bool) -> Iterator[Sentence]:
+        """The partitions that others waited for: by whom, for what, how long. The longest have a sentence."""
+
+        def length(wait: Waited) -> timedelta:
+            return (wait.until or until) - (wait.since or since)
+
+        # A wait begins and ends in a rebalance.
+        first, last = bisect_left(self._wait_times, since), bisect_right(self._wait_times, until)
+        waits = (each for each in self._waits[first:last] if each.until is None or each.until != each.since)
+        by_length = sorted(waits, key=length, reverse=True)
+        for each in by_length[:_NAMED]:
+            assert each.since is not None  # noqa: S101 - the others were left out
+            what = owned(each.partitions, units=False)[0]
+            holder, waiting = self.names.name(each.holder_id), self.names.name(each.member_id)
+            if each.until is None and not is_over:
+                text = f"{holder} still holds {what}, which {waiting} waits for, since {_clock(each.since)}."
+            else:
+                took = span_of_time(length(each))
+                text = f"{holder} still held {what}, which {waiting} waited for, for {took}."
+            place = self._places.get(each.begun_by)
+            yield Sentence(each.since, text, each.begun_by or None, place, each.holder_id)
+        if more := by_length[_NAMED:]:
+            told = f"{counted(len(more), 'other member')} waited for others for a shorter time."
+            yield Sentence(more[0].since or since, told, more[0].begun_by or None)
+
     def _end(self, rebalance: Rebalance) -> Iterator[Sentence]:
         move = rebalance.moves[-1]
         if rebalance.ended is None:
@@ -224,7 +296,9 @@ class Explainer:
         length = f" after {span_of_time(timedelta(milliseconds=took))}" if took is not None else ""
         unknown = "" if took is not None else " How long it took is not known: nobody wrote down its begin."
         state = clean(move.to_state)
-        if move.to_state == GroupState.STABLE:
+        if move.to_state == GroupState.STABLE and rebalance.is_of_consumers:
+            what = f"Each member had what it is to have, and the group was Stable again{length}."
+        elif move.to_state == GroupState.STABLE:
             what = f"The assignment arrived, and the group was Stable again{length}."
         elif move.to_state == GroupState.EMPTY:
             what = f"No members were left, and the group was Empty{length}."
@@ -298,6 +372,19 @@ class Explainer:
         return self._gone[first:last]
 
 
+def _is_begin(move: Transition) -> bool:
+    """Whether a join phase begins, or a new epoch, or a static member is away."""
+    return move.to_state == _JOIN_PHASE or (move.to_state in _ON_THE_WAY and move.cause is not None)
+
+
+def _was_in(member: Membership, at: datetime) -> bool:
+    return (member.since is None or member.since <= at) and (member.until is None or member.until > at)
+
+
+def _clock(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%H:%M:%S}"
+
+
 def _until(member: Membership) -> datetime:
     assert member.until is not None  # noqa: S101 - it is one of those that went
     return member.until
@@ -335,7 +422,7 @@ def _together(moves: Iterable[Transition]) -> Iterator[list[Transition]]:
         elif run:
             yield [*run, move]
             run = []
-        elif move.cause is not None:
+        elif move.cause is not None and move.from_state not in _AT_REST:
             # The story begins behind its begin.
             yield [move]
     if run:

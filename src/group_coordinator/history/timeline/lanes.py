@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 from group_coordinator.client.work import WorkUnits
@@ -13,6 +14,8 @@ from group_coordinator.history.timeline.condensing import Point, marks, narrow_w
 from group_coordinator.history.timeline.pieces import SEVERAL, Bar, Block, Lane, Mark, Place
 from group_coordinator.history.timeline.text import clean, counted, number_range, owned, short_id
 from group_coordinator.history.timeline.view import ALWAYS, NEVER, View
+from group_coordinator.history.timeline.waits import Waited
+from group_coordinator.history.timeline.waits import together as waits_together
 
 __all__ = ["ENDS", "lanes"]
 
@@ -21,6 +24,7 @@ ENDS = {
     "session_expired": "session expired",
     "not_rejoined": "not rejoined",
     "not_synced": "not synced",
+    "not_revoked": "not revoked",
     "replaced": "restarted",
     "group_full": "group full",
     "unknown": "gone, and nobody knows why",
@@ -47,6 +51,7 @@ class _Rows(NamedTuple):
     memberships: list[Membership]
     assignments: list[Assignment]
     joins: list[Join]
+    waits: list[Waited]
 
     @property
     def member_ids(self) -> list[str]:
@@ -64,7 +69,7 @@ def _rows_of_lanes(view: View) -> list[_Rows]:
 
     def lane_of(member_id: str) -> _Rows:
         if member_id not in of_member:
-            of_member[member_id] = _Rows([], [], [])
+            of_member[member_id] = _Rows([], [], [], [])
             every.append(of_member[member_id])
         return of_member[member_id]
 
@@ -81,9 +86,10 @@ def _rows_of_lanes(view: View) -> list[_Rows]:
             of_instance[instance_id] = of_member[member.member_id]
     for given in filter(view.shows, view.story.assignments):
         lane_of(given.member_id).assignments.append(given)
-    for join in view.story.joins:
-        if view.axis.since <= join.at <= view.axis.until:
-            lane_of(join.member_id).joins.append(join)
+    for join in (each for each in view.story.joins if view.axis.since <= each.at <= view.axis.until):
+        lane_of(join.member_id).joins.append(join)
+    for wait in waits_together(filter(view.shows, view.story.waits)):
+        lane_of(wait.member_id).waits.append(wait)
     return every
 
 
@@ -109,6 +115,7 @@ def _lane(rows: _Rows, view: View, narrow: float) -> Lane:
         list(_blocks(rows, view, narrow)),
         list(_joins(rows.joins, view, max(_MARKS_APART, 3 * narrow))),
         list(_ends(rows.memberships, view)),
+        list(_waits(rows.waits, view, narrow)),
     )
 
 
@@ -134,6 +141,17 @@ def _about(member: Membership, view: View) -> list[str]:
     if instance_id:
         lines.append(f"static member {instance_id}")
     return [*lines, f"in the group {view.when(member, member)}"]
+
+
+def _waits(waits: Iterable[Waited], view: View, narrow: float) -> Iterator[Bar]:
+    for run in together(waits, view.place, narrow):
+        first, last = run[0], run[-1]
+        lines = [f"{len(run)} waits for others", view.when(first, last)]
+        if len(run) == 1:
+            what = owned(first.partitions, units=False)[0]
+            verb = "still holds" if first.until is None else "still held"
+            lines = [f"waits for {what}, which {view.name(first.holder_id)} {verb}", view.when(first, first)]
+        yield Bar(view.places(first, last), (False, last.until is None), lines, len(run))
 
 
 def _joins(joins: Iterable[Join], view: View, apart: float) -> Iterator[Mark]:
@@ -187,38 +205,44 @@ def _blocks(rows: _Rows, view: View, narrow: float) -> Iterator[Block]:
 
 
 def _given_at_once(assignments: Iterable[Assignment]) -> Iterator[_Given]:
-    """One generation after the other: nothing begins before what was before it has ended."""
-    found: dict[tuple[datetime, datetime, int], _Given] = {}
+    """What a member had at once, one after the other: some of it may have come or gone before the rest."""
+    found: dict[tuple[datetime, datetime, int], list[tuple[str | None, int | None]]] = {}
     for each in assignments:
         key = (each.since or ALWAYS, each.until or NEVER, each.generation_id)
-        given = found.setdefault(key, _Given(each.since, each.until, each.generation_id, []))
-        given.partitions.append((each.topic, each.partition))
-    last = ALWAYS
-    for (since, until, _), given in sorted(found.items(), key=lambda item: item[0]):
-        if max(since, last) < until:
-            yield given if since >= last else given._replace(since=last)
-            last = until
+        found.setdefault(key, []).append((each.topic, each.partition))
+    times = sorted({time for since, until, _ in found for time in (since, until)})
+    waiting, now = sorted(found, reverse=True), list[tuple[datetime, datetime, int]]()
+    for since, until in pairwise(times):
+        now = [each for each in now if each[1] > since]
+        while waiting and waiting[-1][0] <= since:
+            now.append(waiting.pop())
+        if now:
+            partitions = [what for each in now for what in found[each]]
+            begin, end = (None if since == ALWAYS else since), (None if until == NEVER else until)
+            yield _Given(begin, end, max(each[2] for each in now), partitions)
 
 
 def _block(given: _Given, view: View, *, leads: bool) -> Block:
     is_units = view.generations.protocol_type(given.generation_id, given.since) == WorkUnits.protocol_type
     labels = owned(given.partitions, units=is_units)
+    number = "epoch" if view.kinds.is_consumer(given.since) else "generation"
     lines = [
-        f"generation {given.generation_id}, leader" if leads else f"generation {given.generation_id}",
+        f"{number} {given.generation_id}, leader" if leads else f"{number} {given.generation_id}",
         f"owned {labels[0]} ({labels[1]})",
         view.when(given, given),
     ]
-    return Block(view.place(given), labels, lines, leads, given.generation_id % 2)
+    return Block(view.place(given), labels, lines, leads, given.generation_id % 2, number=number)
 
 
 def _several(run: Sequence[_Given], view: View, led: int) -> Block:
+    number = "epoch" if view.kinds.is_consumer(run[0].since) else "generation"
     most = counted(max(len(each.partitions) for each in run), "partition")
     lines = [
-        f"{len(run)} generations: {number_range(each.generation_id for each in run)}",
+        f"{len(run)} {number}s: {number_range(each.generation_id for each in run)}",
         f"owned at most {most} at once",
         view.when(run[0], run[-1]),
     ]
     if led:
         lines.append(f"leader of {led} of them")
     place: Place = view.places(run[0], run[-1])
-    return Block(place, [f"{len(run)}x"], lines, led > 0, 0, len(run))
+    return Block(place, [f"{len(run)}x"], lines, led > 0, 0, len(run), number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.text import clean, short_id
 
@@ -19,6 +21,11 @@ class Names:
             # A membership that is older than the history has its names from elsewhere.
             client_id, instance_id = self._names.get(each.member_id, ("", None))
             self._names[each.member_id] = (each.client_id or client_id, each.group_instance_id or instance_id)
+
+    @property
+    def ids(self) -> Iterable[str]:
+        """The ids of all members."""
+        return self._names.keys()
 
     def client_id(self, member_id: str) -> str:
         """It is "" if that is not known."""

@@ -52,6 +52,8 @@ class Block(NamedTuple):
     leads: bool
     tone: int
     times: int = 1
+    number: str = "generation"
+    """The word for the number of the division: "generation", or "epoch" in the consumer protocol."""
 
 
 class Mark(NamedTuple):
@@ -98,6 +100,8 @@ class Lane:
     blocks: list[Block] = field(default_factory=list)
     joins: list[Mark] = field(default_factory=list)
     ends: list[Mark] = field(default_factory=list)
+    waits: list[Bar] = field(default_factory=list)
+    """The times in which it waited for what another member still had."""
 
 
 class Curve(NamedTuple):

@@ -38,6 +38,7 @@ font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;f
 .gc-timeline .bar{fill:var(--bar)}.gc-timeline .cap{stroke:var(--cap);stroke-width:1.5}
 .gc-timeline .o0{fill:var(--own)}.gc-timeline .o1{fill:var(--own2)}.gc-timeline text.o{fill:var(--own-ink)}
 .gc-timeline .lead{fill:var(--lead)}
+.gc-timeline .wait{fill:none;stroke:var(--bad);stroke-width:3;stroke-dasharray:5 3}
 .gc-timeline .in{fill:var(--soft)}.gc-timeline .again{fill:var(--bg);stroke:var(--soft)}
 .gc-timeline .end circle{fill:var(--bg);stroke:var(--soft)}
 .gc-timeline .end path{stroke:var(--soft);fill:none;stroke-width:1.4}
@@ -58,6 +59,8 @@ STATES = {
     "Stable": ("stable", ""),
     "PreparingRebalance": ("join", "gc-join"),
     "CompletingRebalance": ("sync", "gc-sync"),
+    "Assigning": ("join", "gc-join"),
+    "Reconciling": ("sync", "gc-sync"),
     "Empty": ("empty", ""),
     "Dead": ("empty", "gc-none"),
     "several": ("several", "gc-several"),
@@ -87,6 +90,7 @@ BADGES = {
     "session_expired": (True, "M-2.5-2.5L2.5 2.5M2.5-2.5L-2.5 2.5"),
     "not_rejoined": (True, "M-4.5 4.5L4.5-4.5"),
     "not_synced": (True, "M0-3.6V.8M0 3.4V3.5"),
+    "not_revoked": (True, "M-3 3V-1.5L0-3.5L3-1.5V3"),
     "replaced": (False, "M2.6-1.4A3 3 0 1 0 2.9 1M2.9-3.6V-1.2H.5"),
     "group_full": (True, "M-2.2-2.2H2.2V2.2H-2.2Z"),
     "unknown": (False, "M-1.7-1.7A1.8 1.8 0 1 1 0 .6V1.3M0 3.5V3.6"),

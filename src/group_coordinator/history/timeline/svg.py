@@ -47,6 +47,7 @@ _BOTTOM_AXIS = 12
 """From so many lanes on there is a second axis, below."""
 _LETTER = 5.6
 """Of the legend's own words, in a proportional font."""
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _HAIR = 2.0
 """Nothing narrower can be seen."""
 
@@ -202,6 +203,8 @@ class _Drawing:
             ("Stable", "Stable"),
             ("PreparingRebalance", "join phase"),
             ("CompletingRebalance", "sync phase"),
+            ("Assigning", "assigning"),
+            ("Reconciling", "reconciling"),
             (SEVERAL, "several rebalances"),
             ("Empty", "Empty"),
             (OUTAGE, OUTAGE),
@@ -211,11 +214,26 @@ class _Drawing:
                 yield _swatch(*STATES[state]), word
         blocks = [block for lane in lanes for block in lane.blocks]
         if blocks:
-            yield _swatch("o0", ""), "owned, by generation"
-        if any(lane.bars for lane in lanes):
-            yield _swatch("bar", "", '<path class="cap" d="M0-5V5"/>'), "member"
-        if any(block.leads for block in blocks):
-            yield '<rect class="lead" y="-2" width="12" height="3"/>', "leader"
+            is_consumer = any(block.number == "epoch" for block in blocks)
+            yield _swatch("o0", ""), "owned, by epoch" if is_consumer else "owned, by generation"
+        others = (
+            (
+                any(lane.bars for lane in lanes),
+                _swatch("bar", "", '<path class="cap" d="M0-5V5"/>'),
+                "member",
+            ),
+            (
+                any(block.leads for block in blocks),
+                '<rect class="lead" y="-2" width="12" height="3"/>',
+                "leader",
+            ),
+            (
+                any(lane.waits for lane in lanes),
+                '<path class="wait" d="M0 0H13"/>',
+                "waits for what another one holds",
+            ),
+        )
+        yield from ((shape, word) for is_there, shape, word in others if is_there)
         joins = {mark.kind for lane in lanes for mark in lane.joins}
         for kind in ("joined", "rejoined"):
             if kind in joins:
@@ -247,7 +265,7 @@ class _Drawing:
         shades = [
             f"M{_n(x)} {_n(self._lag_top)}H{_n(x + w)}V{_n(self._lanes_end)}H{_n(x)}Z"
             for each, x, w in places
-            if each.state in ("PreparingRebalance", "CompletingRebalance")
+            if each.state in _REBALANCING
         ]
         yield f'<path class="shade" d="{"".join(shades)}"/>\n'
 
@@ -334,6 +352,8 @@ class _Drawing:
                 f'<g transform="translate({_n(mark.x)} {_n(top + self._bar + 4)})">'
                 f"{_title(mark.lines)}{_triangle(mark.kind)}</g>\n"
             )
+        for bar in lane.waits:
+            yield self._wait(bar, top)
         begins = [bar.place.begin for bar in lane.bars]
         for mark in lane.ends:
             yield from self._end(mark, top, min((x for x in begins if x >= mark.x), default=self._width))
@@ -363,6 +383,14 @@ class _Drawing:
             f'width="{_n(bar.place.width)}" height="{self._bar}"/>'
             + (f'<path class="cap" d="{caps}"/>' if caps else "")
             + "</g>\n"
+        )
+
+    def _wait(self, bar: Bar, top: float) -> str:
+        """At the lower edge: it may have other work meanwhile."""
+        y, begin, width_ = top + self._bar - 1.5, bar.place.begin, max(bar.place.width, _HAIR)
+        return (
+            f'<g>{_title(bar.lines)}<path class="wait" d="M{_n(begin)} {_n(y)}h{_n(width_)}"/>'
+            f'<rect class="hit" x="{_n(begin)}" y="{_n(y - 4)}" width="{_n(width_)}" height="8"/></g>\n'
         )
 
     def _owned(self, block: Block, top: float) -> Iterator[str]:

@@ -56,6 +56,8 @@ CAUSES = {
     "not_synced": "not synced",
     "subscription_changed": "subscription changed",
     "leader_rejoined": "leader rejoined",
+    "not_revoked": "not revoked",
+    "topics_changed": "topics changed",
     "unknown": "unknown",
 }
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from group_coordinator.history.rows import GenerationMember
-from group_coordinator.history.story import Story
+from group_coordinator.history.story import Kinds, Story
 from group_coordinator.history.timeline.axis import Axis
 from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.pieces import Place
@@ -41,6 +41,7 @@ class View(Names):
         self.axis = axis
         self.write = writer(axis.since, axis.until)
         self.generations = Generations(story.generations)
+        self.kinds = Kinds(story.transitions)
 
     def shows(self, span: Lasting) -> bool:
         """Whether any of it is on the axis."""

@@ -1,0 +1,208 @@
+"""The moves of a consumer group: its epoch, its topics, its targets, and its state as it is told.
+
+Each change of members, subscriptions or topics makes a new group epoch. The next assignment divides the work
+for the newest one. Members come to their targets one by one, each in its own heartbeats (`reconcile.py`).
+
+Source: GroupMetadataManager.java of Apache Kafka 4.4 (consumerGroupHeartbeat, updateTargetAssignment).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, Subscriber
+from group_coordinator.coordinator_state.consumer.group import both
+from group_coordinator.coordinator_state.consumer.partitions import unpack
+from group_coordinator.coordinator_state.consumer.reconcile import reconcile
+from group_coordinator.coordinator_state.consumer.states import GroupState, MemberState
+from group_coordinator.coordinator_state.events import (
+    MemberAssigned,
+    MemberReconciled,
+    MemberRemoved,
+    RebalanceCause,
+    StateChanged,
+    TargetAssigned,
+)
+from group_coordinator.coordinator_state.group import DeadlineKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
+    from group_coordinator.coordinator_state.consumer.member import ConsumerMember
+    from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
+    from group_coordinator.coordinator_state.turn import Turn
+
+__all__ = ["advance_epoch", "assign", "reconcile_member", "remove_members", "tell_state", "topics_differ"]
+
+_AT_REST = (GroupState.STABLE, GroupState.EMPTY)
+
+
+def tell_state(turn: Turn[ConsumerGroup], reason: str, cause: RebalanceCause | None = None) -> None:
+    """Tell the state, if it is another one than was told last; `cause` if something makes a new epoch."""
+    group = turn.group
+    before, state, rebalance_ms = group.told_state, group.state, None
+    if state is before:
+        return
+    group.told_state, group.state_timestamp_ms = state, turn.now_ms
+    if state in _AT_REST:
+        if group.rebalance_since_ms is not None:
+            rebalance_ms, cause = turn.now_ms - group.rebalance_since_ms, group.rebalance_cause
+        group.rebalance_since_ms = group.rebalance_cause = None
+    elif group.rebalance_since_ms is None:
+        group.rebalance_since_ms, group.rebalance_cause = turn.now_ms, cause
+    turn.emit(
+        StateChanged(from_=str(before), to=str(state), reason=reason, cause=cause, rebalance_ms=rebalance_ms)
+    )
+
+
+def advance_epoch(turn: Turn[ConsumerGroup], cause: RebalanceCause, reason: str) -> None:
+    """Begin a new group epoch, because of `cause`. `reason` is for people."""
+    turn.group.generation_id += 1
+    tell_state(turn, reason, cause)
+    # The state may be told already: the group is Assigning for the epoch before.
+    turn.change_picture()
+    if turn.group.cleanup_deadline_ms is None and turn.offsets:
+        # Offsets of topics that nobody names any more begin to expire.
+        turn.await_cleanup()
+
+
+def topics_differ(group: ConsumerGroup) -> bool:
+    """Whether the topics that members name are others than at the newest epoch; note them as they are."""
+    now = group.topics.hash_of(group.subscriptions.all_names())
+    before, group.metadata_hash, group.metadata_changed = group.metadata_hash, now, False
+    return now != before
+
+
+def assign(turn: Turn[ConsumerGroup]) -> None:
+    """Divide the work again if it is due: there is a newer epoch, and the last time is long enough ago."""
+    group, interval_ms = turn.group, turn.config.group_consumer_assignment_interval_ms
+    if group.generation_id <= group.assignment_epoch:
+        return
+    if group.assigned_at_ms is not None and turn.now_ms - group.assigned_at_ms < interval_ms:
+        return
+    name = group.preferred_assignor(turn.config.consumer_assignors)
+    topics = {topic.number: topic for topic in group.topics.existing(group.subscriptions.all_names())}
+    targets = ASSIGNORS[name](_subscribers(group), topics, group.subscriptions.is_homogeneous)
+    changed = group.change_targets(targets)
+    group.assignor = name
+    group.advance_assignment()
+    if changed:
+        assignments = [MemberAssigned(it, group.assignment_bytes(targets[it])) for it in changed]
+        turn.emit(
+            TargetAssigned(
+                assignment_epoch=group.assignment_epoch, protocol_name=name, assignments=assignments
+            )
+        )
+    if group.topics.has_others_than(names := group.subscriptions.all_names()):
+        group.topics.prune(names, group.topics_held())
+    tell_state(turn, "the work was divided again")
+
+
+def _subscribers(group: ConsumerGroup) -> list[Subscriber]:
+    topics: dict[int, frozenset[int]] = {}
+    subscribers = []
+    for member in group.members.values():
+        if member.subscription not in topics:
+            topics[member.subscription] = frozenset(group.existing_topics(member))
+        own = topics[member.subscription]
+        target = group.targets[member.member_id]
+        subscribers.append(Subscriber(member.member_id, member.group_instance_id, own, target))
+    return subscribers
+
+
+def reconcile_member(
+    turn: Turn[ConsumerGroup],
+    member: ConsumerMember,
+    owned: Partitions | None,
+    *,
+    subscription_changed: bool = False,
+) -> bool:
+    """Let a member go on its way to its target; return whether other partitions are assigned to it then.
+
+    `owned`: what it says it has; None if it says nothing.
+    """
+    group = turn.group
+    if group.is_settled(member) and not subscription_changed:
+        return False
+    before = member.share
+    after = reconcile(
+        before,
+        group.assignment_epoch,
+        unpack(member.target),
+        group.is_free,
+        owned,
+        group.existing_topics(member),
+        subscription_changed=subscription_changed,
+    )
+    if after is before:
+        return False
+    group.change_member(member, after)
+    _await_revocation(turn, member)
+    is_changed = _partitions(before.assigned) != _partitions(after.assigned)
+    if is_changed or _partitions(before.pending) != _partitions(after.pending):
+        turn.emit(
+            MemberReconciled(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                member_epoch=member.epoch,
+                assignment=group.assignment_bytes(both(after)),
+                revoking=group.assignment_bytes(after.pending),
+            )
+        )
+    return is_changed
+
+
+def _await_revocation(turn: Turn[ConsumerGroup], member: ConsumerMember) -> None:
+    """A member that is to give up something has its rebalance timeout for it, from now on."""
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        at_ms = turn.now_ms + max(member.rebalance_timeout_ms, 0)
+        turn.deadlines.set(DeadlineKind.REVOCATION, at_ms, member.member_id)
+        member.revocation_epoch = member.epoch
+    elif member.revocation_deadline_ms is not None:
+        turn.deadlines.set(DeadlineKind.REVOCATION, None, member.member_id)
+
+
+def _partitions(held: Held) -> dict[int, set[int]]:
+    return {number: set(partitions) for number, partitions in held.items()}
+
+
+def remove_members(
+    turn: Turn[ConsumerGroup],
+    members: Iterable[tuple[ConsumerMember, str | None]],
+    reason: str,
+    cause: RebalanceCause,
+) -> None:
+    """Remove members, each with the words of its client, and begin one new epoch for all of them.
+
+    `reason`: as `MemberRemoved` has it. Their work is divided with the next heartbeat of another member.
+    """
+    group = turn.group
+    names = []
+    for member, client_reason in members:
+        group.remove_member(member)
+        group.subscriptions.drop(member.subscription)
+        names.append(member.member_id)
+        turn.emit(
+            MemberRemoved(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                reason=reason,
+                client_reason=client_reason,
+            )
+        )
+    topics_differ(group)
+    if group.is_empty:
+        # Nobody is left whose heartbeat would divide the work.
+        group.generation_id += 1
+        group.advance_assignment()
+        # The next member to join is alone, and has its work at once.
+        group.assigned_at_ms = None
+        group.topics.prune((), ())
+        tell_state(turn, f"{', '.join(names)}: {reason}", cause)
+        if group.cleanup_deadline_ms is None or not turn.offsets:
+            # A group that is Empty again and again must not put off for ever what expires.
+            turn.await_cleanup()
+    else:
+        advance_epoch(turn, cause, f"{', '.join(names)}: {reason}")

@@ -1,0 +1,53 @@
+"""ConsumerGroupDescribe: how the group looks right now; it changes nothing.
+
+Source: GroupMetadataManager.consumerGroupDescribe and ConsumerGroup.asDescribedGroup of Apache Kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup, both
+from group_coordinator.coordinator_state.consumer.partitions import unpack
+from group_coordinator.coordinator_state.errors import not_found
+from group_coordinator.coordinator_state.responses import ConsumerGroupDescribeResponse, DescribedConsumer
+
+if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.requests.consumer import ConsumerGroupDescribeRequest
+    from group_coordinator.coordinator_state.turn import Turn
+
+__all__ = ["handle_consumer_group_describe"]
+
+
+def handle_consumer_group_describe(turn: Turn[ConsumerGroup], request: ConsumerGroupDescribeRequest) -> None:
+    """Handle one ConsumerGroupDescribe."""
+    to = request.reply_to
+    if not turn.has(ConsumerGroup.KIND):
+        turn.reply(to, ConsumerGroupDescribeResponse.to(to, turn.group_id, *not_found(turn.group_id)))
+        return
+    group = turn.group
+    members = [
+        DescribedConsumer(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            rack_id=member.rack_id,
+            member_epoch=member.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=list(group.subscriptions.names(member.subscription)),
+            subscribed_topic_regex="",
+            assignment=group.topics.told(both(member.share)),
+            target_assignment=group.topics.told(unpack(member.target)),
+        )
+        for member in group.members.values()
+    ]
+    response = ConsumerGroupDescribeResponse.to(
+        to,
+        turn.group_id,
+        group_state=group.state,
+        group_epoch=group.generation_id,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor(turn.config.consumer_assignors),
+        members=members,
+    )
+    turn.reply(to, response)

@@ -1,0 +1,401 @@
+"""ConsumerGroupHeartbeat: a member joins, says that it is alive, gives up partitions, leaves (KIP-848).
+
+The checks stand in Kafka's order, because the first that fails is the answer.
+Source: GroupMetadataManager.java of Apache Kafka 4.4, consumerGroupHeartbeat and consumerGroupLeave.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from group_coordinator.coordinator_state.consumer.advance import (
+    advance_epoch,
+    assign,
+    reconcile_member,
+    remove_members,
+    tell_state,
+    topics_differ,
+)
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
+from group_coordinator.coordinator_state.consumer.leaving import leave
+from group_coordinator.coordinator_state.consumer.member import ConsumerMember
+from group_coordinator.coordinator_state.consumer.membership import (
+    Verdict,
+    fenced,
+    knows_its_epoch,
+    refusal,
+)
+from group_coordinator.coordinator_state.consumer.reconcile import Share
+from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.events import (
+    MemberAdded,
+    MemberFenced,
+    RebalanceCause,
+    SubscriptionChanged,
+    TopicsChanged,
+)
+from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
+from group_coordinator.coordinator_state.requests.consumer import (
+    JOIN_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+)
+from group_coordinator.coordinator_state.responses import (
+    ConsumerGroupHeartbeatResponse,
+    ConsumerMemberResult,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from group_coordinator.coordinator_state.consumer.topics import Topic
+    from group_coordinator.coordinator_state.requests.consumer import AliveMember
+    from group_coordinator.coordinator_state.turn import Turn
+
+__all__ = ["handle_consumer_group_heartbeat"]
+
+
+def handle_consumer_group_heartbeat(
+    turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, new_member_id: str
+) -> None:
+    """Handle one ConsumerGroupHeartbeat; `new_member_id` is for a member that has none of its own.
+
+    One of several members does what a heartbeat of each would, and its one answer has only news.
+    """
+    to, interval_ms = request.reply_to, turn.config.group_consumer_heartbeat_interval_ms
+    if request.members is not msgspec.UNSET:
+        news = [it for alive in request.members if (it := _news_for(turn, alive)) is not None]
+        if news or request.quiet is not True:
+            response = ConsumerGroupHeartbeatResponse.to(
+                to, turn.group_id, heartbeat_interval_ms=interval_ms, members=news
+            )
+            turn.reply(to, response)
+        return
+    verdict = _rest(turn, request) or _beat(turn, request, request.member_id or new_member_id)
+    is_news = verdict.error is not Errors.NONE or verdict.assignment is not None
+    if request.quiet is True and not is_news and verdict.epoch == request.epoch:
+        return
+    is_in = verdict.error is Errors.NONE and request.epoch >= JOIN_EPOCH
+    response = ConsumerGroupHeartbeatResponse.to(
+        to,
+        turn.group_id,
+        verdict.error,
+        verdict.message,
+        member_id=verdict.member_id,
+        member_epoch=verdict.epoch,
+        heartbeat_interval_ms=interval_ms if is_in else 0,
+        assignment=verdict.assignment,
+    )
+    turn.reply(to, response, request.member_id or new_member_id)
+
+
+def _rest(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest) -> Verdict | None:
+    """Handle a heartbeat that says nothing new about a member at rest; None if it may be another one."""
+    if not request.is_bare or not turn.has(ConsumerGroup.KIND):
+        return None
+    group, member = turn.group, turn.group.members.get(request.member_id)
+    if member is None or not (group.is_at_rest and group.is_settled(member)):
+        return None
+    known = (member.epoch, member.client_id, member.client_host, member.group_instance_id)
+    instance_id = request.group_instance_id or member.group_instance_id
+    if known != (request.epoch, request.client_id, request.client_host, instance_id):
+        return None
+    _hear_from(turn, member)
+    return Verdict(member_id=member.member_id, epoch=member.epoch)
+
+
+def _news_for(turn: Turn[ConsumerGroup], alive: AliveMember) -> ConsumerMemberResult | None:
+    """Let a member be alive; what there is to tell it, if anything."""
+    verdict = _live_on(turn, alive.member_id, alive.member_epoch, alive.group_instance_id)
+    if verdict is None:
+        return None
+    return ConsumerMemberResult(
+        member_id=alive.member_id,
+        error_code=verdict.error,
+        member_epoch=verdict.epoch,
+        assignment=verdict.assignment,
+    )
+
+
+def _live_on(
+    turn: Turn[ConsumerGroup], member_id: str, epoch: int, group_instance_id: str | None
+) -> Verdict | None:
+    """Handle a heartbeat that says no more than that a member is alive; None if there is no news for it."""
+    group = turn.group if turn.has(ConsumerGroup.KIND) else None
+    refused = refusal(turn, group, member_id, epoch, group_instance_id)
+    if refused is not None:
+        return refused
+    assert group is not None  # noqa: S101 - without one it would be refused
+    member = group.members[member_id]
+    if epoch != member.epoch:
+        return fenced(member)
+    _hear_from(turn, member)
+    if group.is_at_rest and group.is_settled(member):
+        return None
+    return _go_on(turn, member, None)
+
+
+def _beat(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, member_id: str) -> Verdict:
+    assignors = turn.config.consumer_assignors
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        supported = ", ".join(assignors)
+        message = f"ServerAssignor {request.server_assignor} is not supported. Supported: {supported}."
+        return Verdict(Errors.UNSUPPORTED_ASSIGNOR, message)
+    if request.epoch < JOIN_EPOCH:
+        return leave(turn, request)
+    group = turn.group if turn.has(ConsumerGroup.KIND) else None
+    refused = _refusal_to(turn, group, request, member_id)
+    if refused is not None:
+        return refused
+    if group is None:
+        turn.create_group(ConsumerGroup.new(turn.group_id, turn.now_ms))
+    return _take(turn, request, member_id)
+
+
+def _refusal_to(
+    turn: Turn[ConsumerGroup],
+    group: ConsumerGroup | None,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+) -> Verdict | None:
+    refused = refusal(turn, group, member_id, request.epoch, request.group_instance_id)
+    if refused is not None:
+        return refused
+    if request.version >= request.REGEX_VERSION and request.subscribed_topic_regex:
+        message = "patterns are not resolved here: subscribe to names, or let the client resolve the pattern"
+        return Verdict(Errors.INVALID_REGULAR_EXPRESSION, message)
+    member = group.members.get(member_id) if group is not None else None
+    if member is not None and not knows_its_epoch(turn.group, member, request):
+        return fenced(member)
+    return _too_large(turn, group, request, member_id)
+
+
+def _too_large(
+    turn: Turn[ConsumerGroup],
+    group: ConsumerGroup | None,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+) -> Verdict | None:
+    """The error if the group would become larger than it may be, by this member or its hints."""
+    member, before = _predecessor(group, request, member_id), 0
+    names: Sequence[str] | None = request.subscribed_topic_names
+    if group is None or member is None:
+        candidate = _new_member(request, member_id)
+    else:
+        changes = _changes(member, request)
+        if not changes and names is None and not request.topics:
+            return None
+        before = group.size_of(member)
+        names = group.subscriptions.names(member.subscription) if names is None else names
+        candidate = msgspec.structs.replace(member, **changes, member_id=member_id)
+    names = names or ()
+    growth = candidate.size + len(msgspec.json.encode(sorted(set(names)))) - before
+    topics = group.topics if group is not None else TopicTable()
+    growth += topics.growth(topics.hints(request.topics, set(names)))
+    held = group.bytes_held if group is not None else 0
+    if growth <= 0 or held + growth <= turn.config.max_group_bytes:
+        return None
+    message = (
+        "the group's members, topics and partitions would be larger together than "
+        f"{turn.config.max_group_bytes} bytes (max.group.bytes)"
+    )
+    return Verdict(Errors.GROUP_MAX_SIZE_REACHED, message)
+
+
+def _predecessor(
+    group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest, member_id: str
+) -> ConsumerMember | None:
+    """The member that it is, or that it takes the place of; None if it is new."""
+    if group is None:
+        return None
+    owner_id = group.static_members.get(request.group_instance_id or "")
+    return group.members.get(member_id if owner_id is None else owner_id)
+
+
+def _hear_from(turn: Turn[ConsumerGroup], member: ConsumerMember) -> None:
+    """Note a sign of life: the member's session begins anew."""
+    session_timeout_ms = turn.config.group_consumer_session_timeout_ms
+    tell_if_nearly_expired(turn, member, session_timeout_ms)
+    turn.restart_session(member.member_id, session_timeout_ms)
+
+
+# -- what it does --------------------------------------------------------------------------------
+
+
+def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, member_id: str) -> Verdict:
+    """Take the heartbeat of a member, or of a program that becomes one."""
+    group = turn.group
+    predecessor = _predecessor(group, request, member_id)
+    assignor = group.preferred_assignor(turn.config.consumer_assignors)
+    cause, what = RebalanceCause.SUBSCRIPTION_CHANGED, "changed its subscription"
+    if predecessor is None:
+        member = _add(turn, request, member_id)
+        cause, what = RebalanceCause.MEMBER_JOINED, "joined"
+    elif predecessor.is_away and request.epoch == JOIN_EPOCH:
+        member = _come_back(turn, request, member_id, predecessor)
+        cause = RebalanceCause.MEMBER_REPLACED
+    else:
+        member = predecessor
+    names_another = predecessor is not None and request.server_assignor not in (None, member.server_assignor)
+    _update(turn, member, request)
+    subscription_changed = _subscribe(group, member, request)
+    if predecessor is not None and (subscription_changed or names_another):
+        _tell_subscription(turn, member)
+    _take_hints(turn, request, member)
+    if subscription_changed or group.preferred_assignor(turn.config.consumer_assignors) != assignor:
+        topics_differ(group)
+        advance_epoch(turn, cause, f"{member_id} {what}")
+    _hear_from(turn, member)
+    return _go_on(turn, member, request, subscription_changed=subscription_changed)
+
+
+def _go_on(
+    turn: Turn[ConsumerGroup],
+    member: ConsumerMember,
+    request: ConsumerGroupHeartbeatRequest | None,
+    *,
+    subscription_changed: bool = False,
+) -> Verdict:
+    """Let group and member come further, and tell the member where it is. `request` None: it is alive."""
+    group = turn.group
+    if group.metadata_changed and topics_differ(group):
+        advance_epoch(turn, RebalanceCause.TOPICS_CHANGED, "topics changed")
+    assign(turn)
+    owned = None
+    if request is not None and request.topic_partitions is not None:
+        owned = group.topics.owned(request.topic_partitions)
+    is_changed = reconcile_member(turn, member, owned, subscription_changed=subscription_changed)
+    tell_state(turn, f"{member.member_id} is at epoch {member.epoch}")
+    is_asked = request is not None and (request.epoch == JOIN_EPOCH or request.is_full)
+    assignment = group.topics.told(member.share.assigned) if is_changed or is_asked else None
+    return Verdict(member_id=member.member_id, epoch=member.epoch, assignment=assignment)
+
+
+def _new_member(request: ConsumerGroupHeartbeatRequest, member_id: str) -> ConsumerMember:
+    return ConsumerMember(
+        member_id=member_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        group_instance_id=request.group_instance_id,
+        rack_id=request.rack_id,
+        server_assignor=request.server_assignor,
+    )
+
+
+def _add(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, member_id: str) -> ConsumerMember:
+    member = _new_member(request, member_id)
+    turn.group.add_member(member)
+    turn.emit(
+        MemberAdded(
+            member_id=member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            join_phase_ms=None,
+        )
+    )
+    return member
+
+
+def _come_back(
+    turn: Turn[ConsumerGroup],
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    before: ConsumerMember,
+) -> ConsumerMember:
+    """A static member is back, and has what it had, under the id that it has now."""
+    group = turn.group
+    other = group.members.get(member_id)
+    if other is not None and other is not before:
+        # A dynamic member takes the place of a static one. Its partitions as a dynamic one are nobody's now.
+        remove_members(turn, [(other, None)], "left", RebalanceCause.MEMBER_LEFT)
+    group.remove_member(before)
+    member = msgspec.structs.replace(
+        before, member_id=member_id, session_deadline_ms=None, revocation_deadline_ms=None
+    )
+    # It has had its partitions since before all epochs that it can know of.
+    assigned = {number: dict.fromkeys(each, JOIN_EPOCH) for number, each in member.share.assigned.items()}
+    member.share = Share(JOIN_EPOCH, JOIN_EPOCH, member.state, assigned, {})
+    group.add_member(member)
+    turn.emit(
+        MemberFenced(
+            member_id=before.member_id,
+            group_instance_id=before.group_instance_id or "",
+            replaced_by=member_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            client_reason=None,
+        )
+    )
+    return member
+
+
+def _update(
+    turn: Turn[ConsumerGroup], member: ConsumerMember, request: ConsumerGroupHeartbeatRequest
+) -> None:
+    """Note what the heartbeat says about its sender."""
+    if changes := _changes(member, request):
+        turn.group.change_facts(member, changes)
+        turn.change_picture()
+
+
+def _changes(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> dict[str, object]:
+    """What the heartbeat says that was not known of its sender. A field that is not given is as it was."""
+    given = {
+        "client_id": request.client_id,
+        "client_host": request.client_host or None,
+        "rack_id": request.rack_id,
+        "server_assignor": request.server_assignor,
+        "group_instance_id": request.group_instance_id,
+        "rebalance_timeout_ms": None if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
+    }
+    return {
+        name: value for name, value in given.items() if value is not None and value != getattr(member, name)
+    }
+
+
+def _subscribe(group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Let the member read the topics that it names; return whether they are others than before."""
+    names, subscriptions = request.subscribed_topic_names, group.subscriptions
+    is_new = member.subscription < 0
+    if names is None:
+        if not is_new:
+            return False
+        # It has a pattern instead, which is empty.
+        names = []
+    if not is_new and subscriptions.is_that_of(member.subscription, names):
+        return False
+    group.change_subscription(member, names)
+    return bool(names) or not is_new
+
+
+def _tell_subscription(turn: Turn[ConsumerGroup], member: ConsumerMember) -> None:
+    turn.emit(
+        SubscriptionChanged(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            topics=list(turn.group.subscriptions.names(member.subscription)),
+            server_assignor=member.server_assignor,
+        )
+    )
+
+
+def _take_hints(
+    turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, member: ConsumerMember
+) -> None:
+    """Know what the sender knows of its topics, where the group does not."""
+    group = turn.group
+    hints = group.topics.hints(request.topics, group.subscriptions.names(member.subscription))
+    if hints:
+        group.topics.put(hints)
+        group.metadata_changed = True
+        tell_topics(turn, hints)
+
+
+def tell_topics(turn: Turn[ConsumerGroup], topics: Sequence[Topic], gone: Sequence[str] = ()) -> None:
+    """Tell what the group knows from now on of its topics."""
+    known = turn.group.topics.known(topic.name for topic in topics)
+    turn.emit(TopicsChanged(metadata_version=turn.group.topics.version, topics=known, gone=list(gone)))

@@ -1,0 +1,87 @@
+"""The watcher of topics in the coordinator's process, in a thread of its own.
+
+While it cannot watch, groups go on with what they know, and a metric says since when.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from kafka.errors import KafkaError
+
+from group_coordinator.client.messages import message_of
+from group_coordinator.jobs.connection import UnreachableError
+from group_coordinator.streaming.watching.report import Report
+from group_coordinator.streaming.watching.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from group_coordinator.streaming.metrics import TopicMetrics
+    from group_coordinator.streaming.settings import CoordinatorSettings
+
+__all__ = ["TopicWatcher"]
+
+_AGAIN_S = 2.0
+
+
+class TopicWatcher:
+    """Watches while the context is open, and only `during` the coordinator's turn.
+
+    `client_config`: for kafka-python.
+    """
+
+    def __init__(
+        self, settings: CoordinatorSettings, client_config: Mapping[str, Any], metrics: TopicMetrics
+    ) -> None:
+        self._settings, self._client_config = settings, client_config
+        self._report = Report(metrics)
+        self._is_active: Callable[[], bool] = _never
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="topic-watcher", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._settings.topics_watch_interval_ms:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @contextmanager
+    def during(self, is_active: Callable[[], bool]) -> Iterator[None]:
+        """Watch only while the context is open, and `is_active`: another coordinator may have taken over."""
+        self._is_active = is_active
+        try:
+            yield
+        finally:
+            self._is_active = _never
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._watch()
+            except (KafkaError, UnreachableError, OSError) as error:
+                # The last is about files of TLS and logins.
+                self._report.has_problem(message_of(error) if isinstance(error, KafkaError) else str(error))
+                self._stopping.wait(_AGAIN_S)
+
+    def _watch(self) -> None:
+        with ExitStack() as clients:
+            session = Session(
+                self._settings,
+                self._client_config,
+                lambda: self._is_active(),  # noqa: PLW0108 - it is another one in each turn
+                self._stopping,
+                self._report,
+                clients,
+            )
+            session.run()
+
+
+def _never() -> bool:
+    return False

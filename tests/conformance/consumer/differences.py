@@ -1,0 +1,210 @@
+"""The one list of known and wanted differences between the core's consumer groups and those of Kafka 4.4.
+
+Each has a sequence that shows it, and what both sides say there. People read `docs/differences.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.conformance.consumer.sequence import Sequence
+from tests.conformance.consumer.steps import script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.conformance.consumer.setups import Setup
+
+    Shown = Mapping[str, Any]
+    Begins = Callable[[Shown, Mapping[str, Any], Setup], bool]
+
+__all__ = ["DIFFERENCES", "Known", "KnownDifference"]
+
+
+class KnownDifference(NamedTuple):
+    """A difference that is wanted."""
+
+    name: str
+    why: str
+    shown_by: Sequence
+    kind: str
+    """Where it shows, ..."""
+    theirs: str
+    """... what the broker says there, ..."""
+    ours: str
+    """... and what the core does."""
+    begins: Begins | None = None
+    """Whether a request brings it about, by what was shown of the group before. There a sequence ends."""
+
+
+class Known:
+    """What is not counted as a difference: all that is in the list, except for `shows`."""
+
+    def __init__(self, shows: KnownDifference | None = None) -> None:
+        self._differences = [each for each in DIFFERENCES if each is not shows]
+        self.shows_gone_topics = shows is GONE_TOPICS
+        """Whether it counts that members have partitions of topics that are gone."""
+
+    def begins(self, shown: Shown, request: Mapping[str, Any], setup: Setup) -> str | None:
+        """Say which difference `request` brings about; None if none."""
+        for difference in self._differences:
+            if difference.begins is not None and difference.begins(shown, request, setup):
+                return difference.name
+        return None
+
+
+class _Seen(NamedTuple):
+    """A member as it is shown."""
+
+    member_id: str
+    epoch: int
+    instance: str | None
+    is_settled: bool
+    """Whether it is where the group wants it to be."""
+
+
+def _members(shown: Shown) -> dict[str, _Seen]:
+    found = {}
+    for member_id, it in shown.get("members", {}).items():
+        at, target = it["at"].split(" -> ")
+        epoch, _, own = at.partition(" ")
+        instance = re.search(r" instance=(\S+)", it["is"])
+        is_at_target = epoch[1:] == _epochs(shown)[1] and own == target
+        found[member_id] = _Seen(member_id, int(epoch[1:]), instance and instance[1], is_at_target)
+    return found
+
+
+def _epochs(shown: Shown) -> list[str]:
+    return str(shown["group"]).split(" ")[1].split("/")
+
+
+def _state(shown: Shown) -> str:
+    return str(shown.get("group", "")).partition(" ")[0]
+
+
+def _owner(shown: Shown, request: Mapping[str, Any]) -> _Seen | None:
+    """The member that has the instance id."""
+    instance = request.get("group_instance_id")
+    return next((it for it in _members(shown).values() if instance and it.instance == instance), None)
+
+
+def _joins(request: Mapping[str, Any]) -> bool:
+    return request["api"] == "consumer_group_heartbeat" and request["member_epoch"] == 0
+
+
+def _joins_again_by_itself(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
+    owner = _owner(shown, request) if _joins(request) else None
+    return owner is not None and owner.member_id == request["member_id"] and owner.epoch >= 0
+
+
+def _brings_an_instance_id(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
+    if not _joins(request) or not request.get("group_instance_id") or _owner(shown, request) is not None:
+        return False
+    member = _members(shown).get(request["member_id"])
+    return member is not None and not member.is_settled
+
+
+def _takes_the_place_of_another(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
+    owner = _owner(shown, request) if _joins(request) else None
+    is_other = owner is not None and owner.member_id != request["member_id"]
+    return is_other and request["member_id"] in _members(shown)
+
+
+def _joins_with_nothing(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
+    is_new = _joins(request) and request["member_id"] not in _members(shown)
+    return is_new and not request.get("subscribed_topic_names") and _state(shown) == "Assigning"
+
+
+def _is_nobody_in_a_full_group(shown: Shown, request: Mapping[str, Any], setup: Setup) -> bool:
+    if request["api"] != "consumer_group_heartbeat" or request["member_epoch"] <= 0:
+        return False
+    members = _members(shown)
+    is_nobody = request["member_id"] not in members and _owner(shown, request) is None
+    return is_nobody and len(members) >= setup.max_size
+
+
+def _joins_an_empty_group_in_vain(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
+    return request["api"] == "join_group" and request["member_id"] != "" and _state(shown) == "Empty"
+
+
+GONE_TOPICS = KnownDifference(
+    name="partitions of a topic that is gone",
+    why="Its member may still have them. So one sees what the group waits for.",
+    shown_by=Sequence("plain", script("make names=g, join names=g, drop names=g, beat owned=null")),
+    kind="group, members",
+    theirs="@2 - -> -",
+    ours="@2 g01 -> -",
+)
+"""This one the core's side allows for: it leaves them out, too."""
+
+DIFFERENCES = [
+    KnownDifference(
+        name="a static member joins again",
+        why="It has lost an answer, or was fenced. 111 from oneself ends both Java's client and librdkafka.",
+        shown_by=Sequence("plain", script("join instance=own, beat, join")),
+        kind="beat",
+        theirs="!111",
+        ours="@2 a012345",
+        begins=_joins_again_by_itself,
+    ),
+    KnownDifference(
+        name="a member that waits brings an instance id",
+        why="Kafka looks for its share under the instance id, finds none, and lets it wait for ever.",
+        shown_by=Sequence(
+            "plain", script("join, join 1, join 1 instance=own, beat owned=null, beat owned=told, beat 1")
+        ),
+        kind="group, group",
+        theirs="Stable 3/3 uniform",
+        ours="Reconciling 3/3 uniform",
+        begins=_brings_an_instance_id,
+    ),
+    KnownDifference(
+        name="a member takes the place of another",
+        why="What it had before would be nobody's.",
+        shown_by=Sequence(
+            "plain", script("group 1 instance=own, join 1, settled 2, away, join 1 instance=0")
+        ),
+        kind="beat",
+        theirs="@3 a012",
+        ours="@4 a012345",
+        begins=_takes_the_place_of_another,
+    ),
+    KnownDifference(
+        name="a member without topics joins while a target is due",
+        why="Kafka gives it partitions that it does not read, as if all in the group still read the same.",
+        shown_by=Sequence("plain", script("join, join 1 names=none, leave 1, join 1 names=none")),
+        kind="group, members",
+        theirs="@2 a012345 -> a012",
+        ours="@2 a012345 -> a012345",
+        begins=_joins_with_nothing,
+    ),
+    KnownDifference(
+        name="nobody's heartbeat in a full group",
+        why="81 ends a client. After 25 it joins again, and waits for a place.",
+        shown_by=Sequence("tight", script("joined 3, beat 3 epoch=1")),
+        kind="beat",
+        theirs="!81",
+        ours="!25",
+        begins=_is_nobody_in_a_full_group,
+    ),
+    KnownDifference(
+        name="an unknown id joins an empty group",
+        why="Kafka forgets the group, in memory only, though it refuses the join.",
+        shown_by=Sequence("plain", script("join, leave, join_group 1 version=3, join")),
+        kind="group, group",
+        theirs="!69",
+        ours="Empty 3/3 uniform",
+        begins=_joins_an_empty_group_in_vain,
+    ),
+    GONE_TOPICS,
+    # This one is not drawn: who names which assignor is not shown.
+    KnownDifference(
+        name="as many members name one assignor as another",
+        why="Kafka goes to and fro between the two, with a new epoch for each heartbeat.",
+        shown_by=Sequence("plain", script("join assignor=range, join 1 assignor=uniform, beats 2, beats 2")),
+        kind="group, group",
+        theirs="Reconciling 4/4 uniform",
+        ours="Reconciling 3/3 uniform",
+    ),
+]
