@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
+    ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
@@ -40,12 +41,23 @@ def fits(
         return is_refusal and answer.api in of_request[0] and answer.group_id in of_request[1]
     if not isinstance(answer, request.RESPONSE) or answer.group_id != request.group_id:
         return False
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return _is_news_for(request, answer)
     named = _named(request)
     told = _told(answer)
     if may_lack and isinstance(told, set) and isinstance(named, set):
         return told <= named
     # An error of the whole need not name what it was asked for.
     return named is None or told == named or (not told and (answer.error_code != 0 or not _lists(request)))
+
+
+def _is_news_for(request: ConsumerGroupHeartbeatRequest, answer: Any) -> bool:
+    """Of several members it names those with news. Of one it names that one, or has an error."""
+    if request.members:
+        named = {each.member_id for each in request.members}
+        return {each.member_id for each in answer.members or ()} <= named
+    is_own = answer.member_id == request.member_id or not request.member_id
+    return is_own if answer.error_code == Errors.NONE else answer.member_id is None
 
 
 def _lists(request: AnyRequest) -> bool:

@@ -28,6 +28,7 @@ from group_coordinator.coordinator_state.consumer.membership import (
     refusal,
 )
 from group_coordinator.coordinator_state.consumer.reconcile import Share
+from group_coordinator.coordinator_state.consumer.states import MemberState
 from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import (
@@ -109,7 +110,8 @@ def _rest(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest) -> 
 def _news_for(turn: Turn[ConsumerGroup], alive: AliveMember) -> ConsumerMemberResult | None:
     """Let a member be alive; what there is to tell it, if anything."""
     verdict = _live_on(turn, alive.member_id, alive.member_epoch, alive.group_instance_id)
-    if verdict is None:
+    is_news = verdict.error is not Errors.NONE or verdict.assignment is not None
+    if not is_news and verdict.epoch == alive.member_epoch:
         return None
     return ConsumerMemberResult(
         member_id=alive.member_id,
@@ -119,22 +121,30 @@ def _news_for(turn: Turn[ConsumerGroup], alive: AliveMember) -> ConsumerMemberRe
     )
 
 
-def _live_on(
-    turn: Turn[ConsumerGroup], member_id: str, epoch: int, group_instance_id: str | None
-) -> Verdict | None:
-    """Handle a heartbeat that says no more than that a member is alive; None if there is no news for it."""
+def _live_on(turn: Turn[ConsumerGroup], member_id: str, epoch: int, group_instance_id: str | None) -> Verdict:
+    """Handle a heartbeat that says no more than that a member is alive.
+
+    One of the epoch before comes from a member that has not heard where it has come to, since the answer took
+    a batch or an outage. It is told again, and comes no further before it knows. So silence fences nobody.
+    Likewise one that is to give up something is told so until it has.
+    """
     group = turn.group if turn.has(ConsumerGroup.KIND) else None
     refused = refusal(turn, group, member_id, epoch, group_instance_id)
     if refused is not None:
         return refused
     assert group is not None  # noqa: S101 - without one it would be refused
     member = group.members[member_id]
-    if epoch != member.epoch:
+    if member.is_away or epoch not in (member.epoch, member.previous_epoch):
+        # One that left for a while has not come back by what it sent before.
         return fenced(member)
     _hear_from(turn, member)
-    if group.is_at_rest and group.is_settled(member):
-        return None
-    return _go_on(turn, member, None)
+    if epoch == member.epoch:
+        if group.is_at_rest and group.is_settled(member):
+            return Verdict(epoch=epoch)
+        verdict = _go_on(turn, member, None)
+        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            return verdict
+    return Verdict(epoch=member.epoch, assignment=group.topics.told(member.share.assigned))
 
 
 def _beat(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, member_id: str) -> Verdict:

@@ -100,3 +100,35 @@ def test_one_that_says_that_a_request_cannot_be_read_is_of_its_group_as_far_as_i
         ({"error_code": 0}, False),
     ):
         assert fits(join, msgspec.structs.replace(refused, **changed)) is is_fitting
+
+
+ALIVE = [requests.AliveMember(member_id=each, member_epoch=3) for each in BOTH]
+
+
+@pytest.mark.parametrize(
+    ("told", "does_fit"), [([], True), (["a"], True), (["b", "a"], True), (["c"], False)]
+)
+def test_heartbeat_of_consumers_names_no_others_than_those_with_news(told: list[str], does_fit: bool) -> None:
+    asked = requests.ConsumerGroupHeartbeatRequest(**HEAD, members=ALIVE)
+    members = [responses.ConsumerMemberResult(member_id=each) for each in told]
+    assert fits(asked, responses.ConsumerGroupHeartbeatResponse(**HEAD, members=members)) is does_fit
+
+
+@pytest.mark.parametrize(
+    ("member_id", "told", "error_code", "does_fit"),
+    [
+        ("a", "a", 0, True),
+        ("a", "b", 0, False),
+        ("a", None, 0, False),
+        ("a", None, 110, True),
+        ("a", "a", 110, False),
+        # The coordinator makes the id.
+        ("", "b", 0, True),
+    ],
+)
+def test_heartbeat_of_a_consumer_names_it_unless_with_an_error(
+    member_id: str, told: str | None, error_code: int, does_fit: bool
+) -> None:
+    asked = requests.ConsumerGroupHeartbeatRequest(**HEAD, member_id=member_id, member_epoch=0)
+    answered = responses.ConsumerGroupHeartbeatResponse(**HEAD, member_id=told, error_code=error_code)
+    assert fits(asked, answered) is does_fit

@@ -141,14 +141,16 @@ class Program:
 class VerifiableConsumer(Program):
     """Kafka's own consumer for tests, which says as JSON what happens to it."""
 
+    PROTOCOL = ("--group-protocol", "classic", "--session-timeout", "3000")
+
     def __init__(self, directory: Path, address: str, topic: str, group_id: str, *arguments: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         config = directory / "consumer.properties"
-        config.write_text("heartbeat.interval.ms=500\n")
+        config.write_text("heartbeat.interval.ms=500\n" if "classic" in self.PROTOCOL else "")
         command = java(
             "VerifiableConsumer",
             *("--bootstrap-server", address, "--topic", topic, "--group-id", group_id),
-            *("--group-protocol", "classic", "--session-timeout", "3000", "--command-config", str(config)),
+            *(*self.PROTOCOL, "--command-config", str(config)),
             *arguments,
         )
         super().__init__(directory / "said", command)
@@ -179,7 +181,10 @@ class VerifiableConsumer(Program):
 
 
 class Librdkafka:
-    """librdkafka's consumer, with kafka-python's names; `moves` has each call of its listener."""
+    """librdkafka's consumer, with kafka-python's names; `moves` has each call of its listener.
+
+    `config`: settings with `_` for `.`; None takes one away that it has here.
+    """
 
     def __init__(self, address: str, topics: list[str], group_id: str, **config: Any) -> None:
         given = {
@@ -192,9 +197,8 @@ class Librdkafka:
         }
         self.moves: list[tuple[str, set[int]]] = []
         self.read: list[bytes] = []
-        self.consumer = confluent_kafka.Consumer(
-            given | {name.replace("_", "."): it for name, it in config.items()}
-        )
+        given |= {name.replace("_", "."): it for name, it in config.items()}
+        self.consumer = confluent_kafka.Consumer({name: it for name, it in given.items() if it is not None})
         self.consumer.subscribe(
             topics,
             on_assign=self._moved("assigned"),

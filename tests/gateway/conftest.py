@@ -78,8 +78,12 @@ def start_gateway(
 def running(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("gateway")
     with ExitStack() as stack:
-        tenant = f"responses.topics.{TENANT}={TENANT_TOPIC}"
-        job = Job(bootstrap_servers, directory, "through-gateway", "--set", tenant)
+        settings = {
+            f"responses.topics.{TENANT}": TENANT_TOPIC,
+            "group.consumer.heartbeat.interval.ms": "1000",
+            "group.consumer.session.timeout.ms": "10000",
+        }
+        job = Job(bootstrap_servers, directory, "through-gateway", *set_all(settings))
         stack.callback(job.kill)
         job.wait_for("the coordinator is running")
         process = start_gateway(directory, bootstrap_servers, job.topics, *TENANTS)

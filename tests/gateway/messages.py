@@ -51,11 +51,16 @@ def _fields(draw: st.DrawFn, schema: StructField, version: int) -> dict[str, Any
 
 
 def _value(draw: st.DrawFn, field: Any, version: int) -> st.SearchStrategy[Any]:
+    value = _not_null(draw, field, version)
+    return st.none() | value if field.nullable_for_version_q(version) else value
+
+
+def _not_null(draw: st.DrawFn, field: Any, version: int) -> st.SearchStrategy[Any]:
     match field:
         case StructArrayField():
             value = st.lists(st.builds(lambda: _struct(draw, field.array_of, version)), max_size=2)
         case ArrayField():
-            value = st.lists(_value(draw, field.array_of, version), max_size=2)
+            value = st.lists(_not_null(draw, field.array_of, version), max_size=2)
         case StructField():
             value = st.builds(lambda: _struct(draw, field, version))
         case SimpleField(type_str="string"):
@@ -72,7 +77,7 @@ def _value(draw: st.DrawFn, field: Any, version: int) -> st.SearchStrategy[Any]:
             value = st.floats(allow_nan=False)
         case _:
             value = _number(field)
-    return st.none() | value if field.nullable_for_version_q(version) else value
+    return value
 
 
 def _number(field: SimpleField) -> st.SearchStrategy[int]:

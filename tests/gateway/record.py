@@ -49,6 +49,13 @@ def java(tap: Tap, directory: Path) -> None:
         groups_tool(address, "--describe", "--group", group)
         first.close()
         second.close()
+    in_consumer_protocol = ("--command-property", "group.protocol=consumer")
+    reading = ("--bootstrap-server", address, "--topic", TOPIC, "--group", f"{group}-newer")
+    run(
+        "consumer.ConsoleConsumer",
+        *(*reading, "--from-beginning", "--max-messages", str(RECORDS), *in_consumer_protocol),
+    )
+    groups_tool(address, "--describe", "--group", f"{group}-newer", "--members")
     # The static one is still a member, until its session ends.
     wait_for(lambda: "Empty" in groups_tool(address, "--describe", "--group", group, "--state"))
     reset = ("--reset-offsets", "--to-earliest", "--all-topics", "--execute")
@@ -99,6 +106,13 @@ def librdkafka(tap: Tap, _: Path) -> None:
     admin.describe_cluster().result()
     second.close()
     first.close()
+    given = {"session_timeout_ms": None, "heartbeat_interval_ms": None, "group_protocol": "consumer"}
+    newer = [Librdkafka(address, [TOPIC], f"{group}-newer", **given) for _ in range(2)]
+    polling(*newer)(lambda: all(len(each.assignment()) == PARTITIONS // 2 for each in newer))
+    for told in admin.describe_consumer_groups([f"{group}-newer"]).values():
+        told.result()
+    for each in newer:
+        each.close()
 
     def is_deleted() -> bool:
         """Return whether the group is gone; the static one is a member until its session ends."""

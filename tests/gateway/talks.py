@@ -32,7 +32,7 @@ from prometheus_client import CollectorRegistry
 from group_coordinator.coordinator_state import requests
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address, Serving
-from group_coordinator.gateway.beats import Beat
+from group_coordinator.gateway.beat_kinds import Beat
 from group_coordinator.gateway.conversation import Conversation
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.limits import Budget, Limits, Pending, largest, longest

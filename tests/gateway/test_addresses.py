@@ -35,14 +35,14 @@ def test_api_versions(version: int) -> None:
         version=version,
         api_keys=[
             entry(version=version, api_key=key, min_version=0, max_version=99)
-            for key in (0, 8, 17, 25, 69, 1_000)
+            for key in (0, 8, 17, 25, 68, 69, 76, 1_000)
         ],
     )
     if version >= 3:
         feature = ApiVersionsResponse.SupportedFeatureKey
         message.supported_features = [
             feature(version=version, name=name, min_version=0, max_version=1)
-            for name in ("group.version", "transaction.version")
+            for name in ("group.version", "share.version", "transaction.version")
         ]
     rewrite_api_versions(message)
     told = codec.decode_response(18, version, codec.encode_response(message, 1))
@@ -50,9 +50,11 @@ def test_api_versions(version: int) -> None:
         (0, 0, 12),
         (8, 0, 9),
         (17, 1, 1),
+        (68, 0, 1),
+        (69, 0, 1),
     ]
     if version >= 3:
-        assert [each.name for each in told.supported_features] == ["transaction.version"]
+        assert [each.name for each in told.supported_features] == ["group.version", "transaction.version"]
 
 
 def test_api_versions_of_a_version_that_is_not_offered() -> None:
@@ -63,5 +65,5 @@ def test_api_versions_of_a_version_that_is_not_offered() -> None:
 
 def test_what_is_hidden_or_unknown_is_not_offered() -> None:
     hidden = [key for key, api in APIS.items() if api.way is Way.HIDDEN]
-    assert {25, 27, 28, 69, 76, 88} <= set(hidden)
+    assert {25, 27, 28, 76, 88} <= set(hidden)
     assert offered([OfferedVersions(key, 0, 1) for key in (*hidden, 4, 1_000)]) == []

@@ -12,7 +12,8 @@ import pytest
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import HeartbeatRequest
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult, ReplyTo
-from group_coordinator.gateway.beats import Beat, Beats, Instants
+from group_coordinator.gateway.beat_kinds import Beat
+from group_coordinator.gateway.beats import Beats, Instants
 from group_coordinator.gateway.translation import Sender
 
 MOST_BYTES = 1_000_000

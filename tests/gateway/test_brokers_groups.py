@@ -178,14 +178,16 @@ def test_a_member_of_kafkas_newer_protocol_may_stay_at_the_brokers(both: Both) -
     assert sum(both.committed_there("there-java").values()) == RECORDS
 
 
-def test_one_here_may_not_and_the_log_says_where_it_could(both: Both) -> None:
+def test_members_of_the_consumer_protocol_are_at_home_here_as_well(both: Both) -> None:
     done = run(
         "consumer.ConsoleConsumer",
-        *("--bootstrap-server", both.address, "--topic", TOPIC, "--group", "here-kip"),
-        *("--command-property", "group.protocol=consumer"),
+        *("--bootstrap-server", both.address, "--topic", TOPIC, "--group", "here-kip", "--from-beginning"),
+        *("--max-messages", str(RECORDS), "--command-property", "group.protocol=consumer"),
     )
-    assert "UnsupportedVersionException" in done.stdout + done.stderr
-    assert any("could stay at the brokers (gateway.groups.brokers)" in it for it in both.process.said)
+    assert sorted(map(int, done.stdout.split())) == list(range(RECORDS)), done.stderr
+    wait_for(lambda: sum(both.committed_here("here-kip").values()) == RECORDS)
+    told = groups_tool(both.address, "--describe", "--group", "here-kip", "--state")
+    assert "uniform" in told
     assert "here-kip" not in both.at_brokers()
 
 
@@ -210,6 +212,11 @@ def test_offsets_in_a_transaction_of_librdkafka(both: Both) -> None:
                 producer.send_offsets_to_transaction(offsets, metadata, PATIENCE_S)
             producer.abort_transaction(PATIENCE_S)
             assert both.committed_here("here-tx") == {}
+            wait_for(
+                lambda: any(
+                    "could stay at the brokers (gateway.groups.brokers)" in it for it in both.process.said
+                )
+            )
             assert "here-tx" not in both.at_brokers()
 
 

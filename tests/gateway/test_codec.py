@@ -174,6 +174,8 @@ def test_every_class_is_read_by_some_version() -> None:
         42,
         47,
         60,
+        68,
+        69,
     }
     assert kind_of(11, 0) is JoinGroupRequest
 

@@ -295,7 +295,7 @@ def test_versions_are_those_that_are_offered_by_the_broker_and_here() -> None:
         other = await asyncio.open_connection("127.0.0.1", writer.get_extra_info("peername")[1])
         # While brokers are upgraded, one of them offers more than the other.
         for (of_client, to_gateway), newest, offered in ((other, 7, 7), ((reader, writer), 50, 9)):
-            keys = [entry(version=2, api_key=key, min_version=0, max_version=newest) for key in (8, 69)]
+            keys = [entry(version=2, api_key=key, min_version=0, max_version=newest) for key in (8, 76)]
             to_gateway.write(codec.encode_request(ApiVersionsRequest(version=2), 7, "c"))
             of_broker, to_client = await gateway.broker()
             await read(of_broker)

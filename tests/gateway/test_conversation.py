@@ -124,17 +124,6 @@ def test_what_names_a_topic_of_the_coordinators_is_answered_in_its_turn_or_ends_
     assert (talk.wires.ended, talk.gateway.reasons) == ("aborted", ["frame error"])
 
 
-def test_a_client_of_the_newer_protocol_is_told_that_it_is_not_spoken() -> None:
-    talk = Talk()
-    for version in (0, 1):
-        head = (68).to_bytes(2) + version.to_bytes(2) + (7).to_bytes(4)
-        talk.client((12).to_bytes(4) + head + bytes(4))
-        (frame,) = talk.told()
-        assert frame[4:15] == (7).to_bytes(4) + b"\0" + bytes(4) + (35).to_bytes(2)
-        assert b"group.protocol=classic" in frame
-    assert talk.gateway.told == ["ConsumerGroupHeartbeat of /10.0.0.7"] * 2
-
-
 @pytest.mark.parametrize(("elements", "asked"), [(Limits.elements_alone, 3), (Limits.elements_alone + 1, 1)])
 def test_a_large_request_holds_back_what_comes_after_it(elements: int, asked: int) -> None:
     talk = Talk()

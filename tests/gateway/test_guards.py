@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
@@ -25,6 +26,11 @@ from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.guards import guard, unguarded
+from group_coordinator.gateway.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+)
 from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
@@ -48,6 +54,9 @@ def answered(request: Request) -> Any:
             return groups.listed(message, 0, (0,))
     contract = to_contract(request, Sender("c", "", 0, str))
     response = to_kafka(request, [refusal(each, Errors.NONE) for each in contract])
+    if isinstance(message, ConsumerGroupDescribeRequest):
+        for group in response.groups:
+            group.members = [consumer(version, *READS.get(group.group_id.removeprefix("tenant-"), ()))]
     if isinstance(message, OffsetFetchRequest):
         kind = Fetched.OffsetFetchResponseGroup.OffsetFetchResponseTopics
         for group, asked in zip(response.groups, message.groups, strict=True):
@@ -55,6 +64,49 @@ def answered(request: Request) -> Any:
             partition = kind.OffsetFetchResponsePartitions(version=version, partition_index=0, error_code=0)
             group.topics = [kind(version=version, name=it, partitions=[partition]) for it in names]
     return response
+
+
+READS = {"mine": ("mine",), "both": ("mine", "other"), "target": ("other",)}
+"""The topics of the member of each group; those of "target" it has not got yet."""
+
+
+def consumer(version: int, *names: str) -> Any:
+    """A member of the consumer protocol that is to have a partition of each of these topics."""
+    kind = ConsumerGroupDescribeResponse.DescribedGroup.Member
+    entry = kind.Assignment.TopicPartitions
+    empty = kind.Assignment(version=version, topic_partitions=[])
+    target = kind.Assignment(
+        version=version,
+        topic_partitions=[
+            entry(version=version, topic_id=UUID(int=1), topic_name=it, partitions=[0]) for it in names
+        ],
+    )
+    return kind(
+        version=version,
+        member_id="m",
+        member_epoch=1,
+        client_id="c",
+        client_host="h",
+        subscribed_topic_names=[],
+        assignment=empty if names == READS["target"] else target,
+        target_assignment=target,
+    )
+
+
+def beat_of(group_id: str, *names: str | None, **fields: Any) -> ConsumerGroupHeartbeatRequest:
+    """A heartbeat that names topics; with None it names none."""
+    given = {
+        "member_id": "m",
+        "member_epoch": 0,
+        "subscribed_topic_names": None if None in names else [*names],
+    }
+    return ConsumerGroupHeartbeatRequest(version=1, group_id=group_id, **(given | fields))
+
+
+def describe_consumers(*names: str, is_asked: bool = False) -> ConsumerGroupDescribeRequest:
+    return ConsumerGroupDescribeRequest(
+        version=1, group_ids=list(names), include_authorized_operations=is_asked
+    )
 
 
 def play(message: Any, granted: set[Right], prefix: str = "") -> tuple[list[Right], Any]:
@@ -131,6 +183,26 @@ CASES: list[tuple[Any, Any, Any, Any]] = [
         lambda it: it.error_code,
         23,
     ),
+    (beat_of("mine", "mine"), MINE, lambda it: it.error_code, 0),
+    (beat_of("mine", "mine", "other"), MINE, lambda it: (it.error_code, it.member_id), (29, None)),
+    (beat_of("mine", *["other"] * 1_000), MINE, lambda it: it.error_code, 29),
+    (beat_of("mine", None), set(GROUPS), lambda it: it.error_code, 0),
+    (beat_of("mine"), set(GROUPS), lambda it: it.error_code, 0),
+    (beat_of("mine", "mine"), set(GROUPS), lambda it: it.error_code, 29),
+    (beat_of("other", "other"), MINE, lambda it: it.error_code, 30),
+    (beat_of("mine", None, member_epoch=-1), set(TOPICS), lambda it: it.error_code, 30),
+    (
+        describe_consumers("other", "mine"),
+        MINE,
+        lambda it: [(each.group_id, each.error_code, len(each.members)) for each in it.groups],
+        [("other", 30, 0), ("mine", 0, 1)],
+    ),
+    (
+        describe_consumers("mine"),
+        set(GROUPS),
+        lambda it: [(each.group_id, each.error_code, len(each.members)) for each in it.groups],
+        [("mine", 29, 0)],
+    ),
 ]
 
 
@@ -157,6 +229,36 @@ def test_authorized_operations_are_those_that_were_asked_for(
     assert len(missed) == (3 - len(granted) if is_asked else 0)
 
 
+@pytest.mark.parametrize("group_id", ["both", "target"])
+def test_a_group_with_a_topic_that_may_not_be_seen_is_not_described(group_id: str) -> None:
+    of_group = Right(Operation.DESCRIBE, Resource.GROUP, group_id)
+    for granted, error in ((set(TOPICS), 29), ({*TOPICS, TOPICS[1]._replace(name="other")}, 0)):
+        missed, response = play(describe_consumers(group_id), {of_group, *granted})
+        (group,) = response.groups
+        assert (group.error_code, len(group.members)) == (error, 0 if error else 1)
+        assert {it.name for it in missed} == ({"other"} if error else set())
+        # Of a group that is refused nothing is told.
+        assert (group.group_state, group.assignor_name, group.group_epoch) == ("", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("granted", "is_asked", "expected"),
+    [
+        (GROUPS, True, {3, 6, 8, 10, 11}),
+        (GROUPS, False, None),
+        ([GROUPS[0], GROUPS[2]], True, {3, 8}),
+    ],
+)
+def test_authorized_operations_of_consumer_groups_are_those_that_were_asked_for(
+    granted: list[Right], is_asked: bool, expected: set[int] | None
+) -> None:
+    _, response = play(describe_consumers("mine", is_asked=is_asked), {*granted, *TOPICS})
+    (group,) = response.groups
+    assert group.error_code == 0
+    bits = -(2**31) if expected is None else sum(1 << each for each in expected)
+    assert group.authorized_operations == bits
+
+
 # -- many groups ---------------------------------------------------------------------------------------
 
 
@@ -173,7 +275,7 @@ def fetch_all(*names: str) -> OffsetFetchRequest:
     return OffsetFetchRequest(version=8, groups=[group(version=8, group_id=it, topics=None) for it in names])
 
 
-RESULTS = {9: "groups", 15: "groups", 42: "results"}
+RESULTS = {9: "groups", 15: "groups", 42: "results", 69: "groups"}
 
 
 def told(message: Any, answers: Any, story: Any = unguarded) -> tuple[list[list[Any]], list[Any]]:
@@ -200,7 +302,7 @@ def fine(asked: Any) -> Any:
 
 
 @pytest.mark.parametrize("story", [guard, unguarded])
-@pytest.mark.parametrize("ask", [describe, delete, fetch_all])
+@pytest.mark.parametrize("ask", [describe, describe_consumers, delete, fetch_all])
 def test_a_group_that_is_named_many_times_is_asked_about_once(ask: Any, story: Any) -> None:
     turns, results = told(ask(*["g"] * 1_000, "h", "g"), fine, story)
     assert turns == [["g", "h"]]
@@ -214,6 +316,7 @@ def test_many_groups_are_asked_about_in_turns(version: int, story: Any) -> None:
     for ask in (
         DescribeGroupsRequest(version=version, groups=names),
         DeleteGroupsRequest(version=min(version, 2), groups_names=names),
+        describe_consumers(*names),
         fetch_all(*names),
     ):
         turns, results = told(ask, fine, story)
@@ -265,7 +368,7 @@ def test_the_topics_of_a_group_that_is_fetched_twice_are_those_of_both() -> None
 @pytest.mark.parametrize("error", [Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE])
 def test_while_the_coordinator_is_away_one_turn_is_waited_for(error: Errors) -> None:
     names = [f"g{number}" for number in range(3 * AT_ONCE)]
-    for ask in (describe, delete, fetch_all):
+    for ask in (describe, describe_consumers, delete, fetch_all):
         turns, results = told(ask(*names), lambda asked: refusal(asked, error))
         assert len(turns) == 1
         assert [(it.group_id, it.error_code) for it in results] == [(name, error) for name in names]
@@ -283,6 +386,8 @@ def test_an_answer_that_becomes_too_large_is_to_be_asked_for_again(monkeypatch: 
     "ask",
     [
         lambda name: describe(name, include_authorized_operations=True),
+        lambda name: describe_consumers(name, is_asked=True),
+        lambda name: beat_of(name, "mine"),
         lambda name: OffsetCommitRequest(version=9, group_id=name, topics=topics(OffsetCommitRequest, 9)),
         lambda name: OffsetDeleteRequest(version=0, group_id=name, topics=topics(OffsetDeleteRequest, 0)),
         lambda _name: fetch("mine"),

@@ -602,7 +602,7 @@ def test_the_coordinators_limits_count_once_it_has_told_them(
     config, shares = gateway.rules.config, gateway.rules.shares
     assert (config.max_request_bytes, config.max_id_length, shares.most) == (20_000_000, 20, 7)
     assert gateway.rules.largest_frame == 20_000_000
-    assert gateway.local._beats.most_bytes == 20_000_000
+    assert [each.most_bytes for each in gateway.local._all_beats] == [20_000_000] * 2
     assert [each[:40] for each in caplog.messages] == ["the coordinator's max.request.bytes (200"]
     gateway.now_s = 609
     assert asked() == []

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -15,7 +16,7 @@ from kafka.admin import NewTopic
 from tests.gateway.clients import Librdkafka, groups_tool, java, polling, run
 from tests.gateway.conftest import Running
 from tests.jdk import find_javac
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
@@ -64,27 +65,28 @@ def test_a_fleet_moves_here_and_back_and_reads_each_record_once(running: Running
         assert read == written
 
 
-@pytest.mark.parametrize(
-    ("main", "properties", "error"),
-    [
-        (
-            "consumer.ConsoleConsumer",
-            ["--command-property", "group.protocol=consumer"],
-            "UnsupportedVersionException: The cluster does not support the new CONSUMER group protocol",
-        ),
-        (
-            "consumer.ConsoleShareConsumer",
-            [],
-            "UnsupportedVersionException: The cluster does not support the share group protocol",
-        ),
-    ],
-)
-def test_other_protocols_end_with_an_error(
-    running: Running, main: str, properties: list[str], error: str
-) -> None:
-    done = run(main, "--bootstrap-server", running.gateway, "--topic", TOPIC, "--group", "kip", *properties)
+def test_share_groups_end_with_an_error(running: Running) -> None:
+    given = ("--bootstrap-server", running.gateway, "--topic", TOPIC, "--group", "kip")
+    done = run("consumer.ConsoleShareConsumer", *given)
+    error = "UnsupportedVersionException: The cluster does not support the share group protocol"
     assert error in done.stdout + done.stderr
     assert "kip" not in groups_tool(running.gateway, "--list").split()
+
+
+def test_a_pattern_for_the_coordinator_ends_a_member_of_the_consumer_protocol(running: Running) -> None:
+    given = {"session_timeout_ms": None, "heartbeat_interval_ms": None, "group_protocol": "consumer"}
+    with closing(Librdkafka(running.gateway, [f"^{TOPIC}.*"], "pattern", **given)) as member:
+        errors: list[Any] = []
+
+        def is_refused() -> bool:
+            errors.extend(each.error() for each in member.consumer.consume(10, 0.1) if each.error())
+            return bool(errors)
+
+        wait_for(is_refused)
+        # librdkafka does not show the coordinator's message, which says what to do.
+        assert errors[0].code() == confluent_kafka.KafkaError._FATAL, errors
+        assert "regular expression is not valid" in errors[0].str(), errors
+    assert "pattern" not in groups_tool(running.gateway, "--list").split()
 
 
 def test_offsets_in_a_transaction_are_refused_and_nothing_is_lost(running: Running) -> None:

@@ -34,6 +34,7 @@ from group_coordinator.gateway.group_apis.guarding import Ask, AskBroker
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.guards import guard, unguarded
+from group_coordinator.gateway.messages import ConsumerGroupDescribeRequest
 from group_coordinator.gateway.rights import Right
 from group_coordinator.gateway.settings import GatewaySettings
 from group_coordinator.gateway.sides import Sides
@@ -234,13 +235,21 @@ def naming(kind: type[Any], version: int, group_ids: list[str]) -> Any:
             return kind(version=version, groups=groups, require_stable=False)
         case "DeleteGroupsRequest":
             return kind(version=version, groups_names=group_ids)
+        case "ConsumerGroupDescribeRequest":
+            return kind(version=version, group_ids=group_ids, include_authorized_operations=False)
         case _:
             return kind(version=version, groups=group_ids)
 
 
 MANY = [
     (kind, version)
-    for kind in (FindCoordinatorRequest, OffsetFetchRequest, DescribeGroupsRequest, DeleteGroupsRequest)
+    for kind in (
+        ConsumerGroupDescribeRequest,
+        DeleteGroupsRequest,
+        DescribeGroupsRequest,
+        FindCoordinatorRequest,
+        OffsetFetchRequest,
+    )
     for version in range(
         getattr(GROUP_APIS[kind.API_KEY].named, "since", 0), GROUP_APIS[kind.API_KEY].newest + 1
     )
@@ -362,8 +371,8 @@ def test_a_list_is_not_complete_while_one_side_is_not_ready() -> None:
 # -- what groups that are here cannot have --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("api_key", "version"), [(68, 0), (68, 1), (88, 0)])
-def test_a_member_of_a_newer_protocol_is_refused_here_and_passed_there(api_key: int, version: int) -> None:
+def test_a_member_of_streams_is_refused_here_and_passed_there() -> None:
+    api_key, version = 88, 0
     talk = Talk(groups_at_brokers=PATTERNS)
     talk.client(theirs := framed(api_key, version, compact(THEIRS) + b"rest"))
     assert talk.passed() == [theirs]
@@ -373,12 +382,11 @@ def test_a_member_of_a_newer_protocol_is_refused_here_and_passed_there(api_key: 
     (frame,) = talk.told()
     assert talk.passed() == []
     kinds = kio(api_key, version, EntityType.response)
-    name = "ConsumerGroupHeartbeatResponse" if api_key == 68 else "StreamsGroupHeartbeatResponse"
-    told, size = entity_reader(getattr(kinds, name))(frame[9:], 0)
+    told, size = entity_reader(kinds.StreamsGroupHeartbeatResponse)(frame[9:], 0)
     assert (number(frame), size, written(told)) == (7, len(frame) - 9, frame[9:])
     assert int(told.error_code) == Errors.UNSUPPORTED_VERSION
     assert "gateway.groups.brokers" in told.error_message
-    assert talk.gateway.told == [f"{name.removesuffix('Response')} of /10.0.0.7"]
+    assert talk.gateway.told == ["StreamsGroupHeartbeat of /10.0.0.7"]
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -406,15 +414,14 @@ def test_offsets_in_a_transaction_are_refused_here_for_each_partition(version: i
     assert (told.name, talk.passed(), talk.gateway.asked) == ("a", [], [])
 
 
-@pytest.mark.parametrize(("api_key", "version"), [(69, 0), (69, 1), (89, 0)])
 @pytest.mark.parametrize("theirs", [[], ["a", "b"]])
-def test_tools_are_told_of_groups_at_the_brokers_and_that_others_are_of_another_kind(
-    api_key: int, version: int, theirs: list[str]
+def test_tools_are_told_of_streams_at_the_brokers_and_that_others_are_of_another_kind(
+    theirs: list[str],
 ) -> None:
+    api_key, version = 89, 0
     talk = Talk(groups_at_brokers=PATTERNS)
     requests, kinds = kio(api_key, version), kio(api_key, version, EntityType.response)
-    name = "ConsumerGroupDescribe" if api_key == 69 else "StreamsGroupDescribe"
-    asked = getattr(requests, f"{name}Request")(
+    asked = requests.StreamsGroupDescribeRequest(
         group_ids=(OURS, *theirs, OURS), include_authorized_operations=True
     )
     talk.client(framed(api_key, version, written(asked)))
@@ -422,9 +429,8 @@ def test_tools_are_told_of_groups_at_the_brokers_and_that_others_are_of_another_
     passed, _ = entity_reader(type(asked))(frame[16:], 0)
     assert (passed.group_ids, passed.include_authorized_operations) == (tuple(theirs), True)
     entry = kinds.DescribedGroup
-    named = {"assignor_name": "x"} if api_key == 69 else {"topology": None}
-    empty = {"group_state": "Empty", "group_epoch": 1, "assignment_epoch": 1, "members": (), **named}
-    told = getattr(kinds, f"{name}Response")(
+    empty = {"group_state": "Empty", "group_epoch": 1, "assignment_epoch": 1, "members": (), "topology": None}
+    told = kinds.StreamsGroupDescribeResponse(
         throttle_time=timedelta(milliseconds=5),
         groups=tuple(entry(error_code=kinds.ErrorCode(0), group_id=it, **empty) for it in theirs),
     )
@@ -439,11 +445,11 @@ def test_tools_are_told_of_groups_at_the_brokers_and_that_others_are_of_another_
 
 def test_what_describes_groups_at_the_brokers_alone_passes_as_it_came() -> None:
     talk = Talk(groups_at_brokers=PATTERNS)
-    frame = framed(69, 0, b"\2" + compact(THEIRS) + b"\0\0")
+    frame = framed(89, 0, b"\2" + compact(THEIRS) + b"\0\0")
     talk.client(frame)
     assert talk.passed() == [frame]
     many = b"\x92N" + 10_001 * compact("t")
-    talk.client(framed(69, 0, many + b"\0\0"))
+    talk.client(framed(89, 0, many + b"\0\0"))
     assert talk.wires.ended == "aborted"
 
 
@@ -452,8 +458,8 @@ def test_what_describes_groups_at_the_brokers_alone_passes_as_it_came() -> None:
 
 def test_only_a_gateway_with_groups_at_brokers_offers_what_only_brokers_have() -> None:
     more = {key for key, api in BESIDE_BROKERS.apis.items() if api.way is Way.OF_BROKERS}
-    assert more == {25, 28, 68, 69, 88, 89}
-    for key in more - {68}:
+    assert more == {25, 28, 88, 89}
+    for key in more:
         talk = Talk()
         talk.client(framed(key, 0, compact(THEIRS)))
         assert (talk.wires.ended, talk.passed()) == ("aborted", [])
@@ -462,7 +468,7 @@ def test_only_a_gateway_with_groups_at_brokers_offers_what_only_brokers_have() -
         talk.client(framed(key, 0, compact(THEIRS)))
         assert (talk.wires.ended, talk.passed()) == ("aborted", []), "share groups"
     features = ("group.version", "share.version", "streams.version", "transaction.version")
-    for offer, shown in ((ALONE, features[3:]), (BESIDE_BROKERS, (features[0], *features[2:]))):
+    for offer, shown in ((ALONE, (features[0], features[3])), (BESIDE_BROKERS, (features[0], *features[2:]))):
         kind = ApiVersionsResponse
         message = kind(
             version=3,
@@ -474,7 +480,7 @@ def test_only_a_gateway_with_groups_at_brokers_offers_what_only_brokers_have() -
         )
         rewrite_api_versions(message, offer)
         offered = {each.api_key: each.max_version for each in message.api_keys}
-        assert offered == {key: offer.apis[key].newest for key in (more if offer is BESIDE_BROKERS else {68})}
+        assert offered == {key: offer.apis[key].newest for key in (more if offer is BESIDE_BROKERS else ())}
         assert [each.name for each in message.supported_features] == list(shown)
     assert all(APIS[key] == api for key, api in BESIDE_BROKERS.apis.items() if key not in more)
 

@@ -55,6 +55,7 @@ _TIMES = (30_000).to_bytes(4) * 2
 _G = text(b"g")
 _GENERATION = (1).to_bytes(4)
 _PARTITION = bytes(4 + 8 + 4) + _NULL + _NO_TAGS
+_JOINING = _G + text(b"m") + bytes(4) + _NULL + _NULL + (30_000).to_bytes(4)
 
 WORST = {
     "OffsetCommit, topics": Worst(
@@ -87,6 +88,19 @@ WORST = {
     "DescribeGroups": Worst(15, 5, b"", _EMPTY, b"\0" + _NO_TAGS),
     "ListGroups, states": Worst(16, 5, b"", _EMPTY, _EMPTY + _NO_TAGS),
     "DeleteGroups": Worst(42, 2, b"", _EMPTY, _NO_TAGS),
+    "ConsumerGroupHeartbeat, names": Worst(68, 1, _JOINING, _EMPTY, _NULL + _NULL + _NULL + _NO_TAGS),
+    "ConsumerGroupHeartbeat, topics": Worst(
+        68, 1, _JOINING + _NULL + _NULL + _NULL, bytes(16) + _EMPTY + _NO_TAGS, _NO_TAGS
+    ),
+    "ConsumerGroupHeartbeat, partitions": Worst(
+        68,
+        1,
+        _JOINING + _NULL + _NULL + _NULL + varint(2) + bytes(16),
+        bytes(4),
+        _NO_TAGS + _NO_TAGS,
+        others=1,
+    ),
+    "ConsumerGroupDescribe": Worst(69, 1, b"", _EMPTY, b"\0" + _NO_TAGS),
 }
 """Each list in which a request of groups can have many elements."""
 

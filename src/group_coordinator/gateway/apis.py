@@ -26,7 +26,6 @@ class Way(Enum):
     GATEWAY = "the gateway itself"
     REWRITTEN = "a broker, with addresses replaced by the gateway's"
     PASSED = "a broker, as it is"
-    REFUSED = "the gateway, with an error that ends the client"
     OF_BROKERS = "a broker, for groups that stay there; else the gateway, with an error"
     HIDDEN = "nobody: the gateway does not offer it"
 
@@ -108,10 +107,6 @@ APIS: dict[int, Api] = {
     64: Api("UnregisterBroker", Way.PASSED),
     65: Api("DescribeTransactions", Way.PASSED),
     66: Api("ListTransactions", Way.PASSED),
-    # A client of librdkafka with `group.protocol=consumer` would wait for it for ever, and say nothing.
-    68: Api("ConsumerGroupHeartbeat", Way.REFUSED, 1),
-    # Java's tools fall back to DescribeGroups where this is not offered.
-    69: Api("ConsumerGroupDescribe", Way.HIDDEN),
     71: Api("GetTelemetrySubscriptions", Way.PASSED),
     72: Api("PushTelemetry", Way.PASSED),
     74: Api("ListConfigResources", Way.PASSED),
@@ -144,15 +139,13 @@ class Offer(NamedTuple):
     """
 
 
-ALONE = Offer(APIS, frozenset({"group.version", "share.version", "streams.version"}))
+ALONE = Offer(APIS, frozenset({"share.version", "streams.version"}))
 """The offer of a gateway whose groups are all here."""
 BESIDE_BROKERS = Offer(
     {
         **APIS,
         25: Api("AddOffsetsToTxn", Way.OF_BROKERS, 4),
         28: Api("TxnOffsetCommit", Way.OF_BROKERS, 5),
-        68: Api("ConsumerGroupHeartbeat", Way.OF_BROKERS, 1),
-        69: Api("ConsumerGroupDescribe", Way.OF_BROKERS, 1),
         88: Api("StreamsGroupHeartbeat", Way.OF_BROKERS, 0),
         89: Api("StreamsGroupDescribe", Way.OF_BROKERS, 0),
     },

@@ -6,9 +6,12 @@ them as with few. Some hurry, and take the next of the instants in between. They
 their client, whose answer has to wait for theirs, or their group rebalances.
 
 A heartbeat waits for its verdict. If none comes within some seconds after Kafka has taken its record, the
-gateway answers NONE. A broker does so while it loads a group (GroupCoordinatorService.heartbeat: "still
-loading, so blindly respond"). A later verdict answers the member's next heartbeat, which goes to the log all
-the same. A heartbeat that Kafka has not taken is no sign of life, and is never answered NONE.
+gateway answers that all is as before. A broker does so while it loads a group
+(GroupCoordinatorService.heartbeat: "still loading, so blindly respond"). A later verdict answers the member's
+next heartbeat, which goes to the log all the same. A heartbeat that Kafka has not taken is no sign of life,
+and is never answered so.
+
+`beat_kinds.py` has what differs between heartbeats of the classic and of the consumer protocol.
 
 Time is an argument, in seconds.
 """
@@ -17,21 +20,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.fitting import fits
-from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest
+from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest
+from group_coordinator.gateway.beat_kinds import CLASSIC, BeatKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from group_coordinator.coordinator_state.requests import AnyRequest
+    from group_coordinator.gateway.beat_kinds import Beat, Key
     from group_coordinator.gateway.translation import Sender
 
-__all__ = ["Beat", "BeatCounts", "Beats", "Instants"]
+__all__ = ["BeatCounts", "Beats", "Instants"]
 
 _MOST_TOGETHER = 1_000
 _HEAD_BYTES = 10_000
@@ -40,35 +45,13 @@ _REBALANCING_S = 5.0
 """How long a group's heartbeats hurry after a join: most members beat every 3 s, and learn of it then."""
 _KEPT_S = 60.0
 """How long a verdict is kept that came after its beat had been answered."""
-_Key = tuple[str, str]
-"""Group and member."""
-
-
-class Beat(NamedTuple):
-    """The heartbeat of one member, which may come again and again."""
-
-    request: HeartbeatRequest
-    """As it goes to the log if no other is there, but for the request id."""
-    member: BeatingMember
-    """The member in a record of many."""
-    key: _Key
-    """The group and the member."""
-    most_bytes: int
-    """The most bytes that it takes in a record, since JSON writes some characters with six."""
-
-    @classmethod
-    def of(cls, request: HeartbeatRequest) -> Beat:
-        """The heartbeat of a request with one member."""
-        (member,) = request.beats
-        most_bytes = 100 + 6 * (len(member.member_id) + len(member.group_instance_id or ""))
-        return cls(request, member, (request.group_id, member.member_id), most_bytes)
 
 
 class _Asked(NamedTuple):
-    """A heartbeat that has come, and what to do with the error code that it is answered with."""
+    """A heartbeat that has come, and what to do with the verdict that answers it."""
 
     beat: Beat
-    answer: Callable[[int], None]
+    answer: Callable[[Any], None]
 
 
 class BeatCounts:
@@ -82,49 +65,75 @@ class BeatCounts:
         """Those of them that were answered before their verdicts had come."""
 
 
-class _Verdict(NamedTuple):
-    """What the stream has said of a beat that had been answered before."""
+class _Late(NamedTuple):
+    """What the stream has said of a beat that had been answered before. `at`: its generation or epoch."""
 
     since_s: float
-    generation_id: int
-    error: int
+    at: int
+    verdict: Any
+
+    def known_at(self, kind: BeatKind) -> tuple[int, int | None]:
+        """The generations or epochs of which it is news for the member."""
+        return self.at, kind.known_from(self.verdict)
 
 
 class _Record:
     """Beats that have become one record. Once they are answered it holds nothing of the clients any more."""
 
-    __slots__ = ("_answers", "beating", "due_s", "is_acknowledged", "is_answered", "request")
+    __slots__ = (
+        "_answers",
+        "beating",
+        "due_s",
+        "is_acknowledged",
+        "is_answered",
+        "is_full",
+        "request",
+        "says_all",
+        "unheard",
+    )
 
-    def __init__(self, request: HeartbeatRequest, together: list[_Asked]) -> None:
+    def __init__(
+        self, request: AnyRequest, together: list[_Asked], *, is_full: bool = False, says_all: bool = False
+    ) -> None:
         self.request = request
-        self.beating = [(beat.key, beat.member.generation_id) for beat, _ in together]
-        """The members, and their generations."""
+        self.is_full, self.says_all = is_full, says_all
+        """Whether it says more than that a member is alive; and whether all that one says and is told."""
+        self.beating = [(beat.key, beat.at) for beat, _ in together]
+        """The members, and their generations or epochs."""
         self._answers = [each.answer for each in together]
+        self.unheard = [each.answer is _nobody for each in together]
+        """Whether the verdict on it is heard by nobody, because it was answered by that on an earlier one."""
         self.due_s = 0.0
         """When something happens if nothing comes: the deadlines that were set before are of the past."""
         self.is_acknowledged = False
         self.is_answered = False
 
-    def answer(self, errors: list[int]) -> None:
+    def answer(self, verdicts: list[Any]) -> None:
         self.is_answered = True
         answers, self._answers = self._answers, []
-        for answer, error in zip(answers, errors, strict=True):
-            answer(error)
+        for answer, verdict in zip(answers, verdicts, strict=True):
+            answer(verdict)
 
 
 class Beats:
-    """The heartbeats of all groups at one gateway.
+    """The heartbeats of all groups at one gateway, of one kind.
 
     `sender`: the name in which combined heartbeats go to the log. `most_bytes`: the largest record that the
-    coordinator reads. `wait_s`: how long a heartbeat waits for its verdict once Kafka has taken it.
-    `refuse_s`: how long Kafka has for that.
+    coordinator reads. `counts`: theirs, which another kind may share.
     """
 
-    def __init__(self, sender: Sender, most_bytes: int, wait_s: float = 3.0, refuse_s: float = 5.0) -> None:
-        self._sender = sender
+    def __init__(
+        self,
+        sender: Sender,
+        most_bytes: int,
+        kind: BeatKind = CLASSIC,
+        counts: BeatCounts | None = None,
+    ) -> None:
+        self._sender, self._kind = sender, kind
         self.most_bytes = most_bytes
         """Of the largest record that the coordinator reads."""
-        self._wait_s, self._refuse_s = wait_s, refuse_s
+        self.wait_s, self.refuse_s = 3.0, 5.0
+        """How long a beat waits for its verdict once Kafka has taken it, and how long Kafka has for that."""
         self._lingering: defaultdict[str, list[_Asked]] = defaultdict(list)
         """By group, in the order in which they came."""
         self._held_up: set[str] = set()
@@ -133,24 +142,47 @@ class Beats:
         """Until when the heartbeats of a group hurry."""
         self._sent: dict[str, _Record] = {}
         """By request id, until their verdicts have come."""
-        self._verdicts: dict[_Key, _Verdict] = {}
+        self._verdicts: dict[Key, _Late] = {}
         """Verdicts that came too late for their heartbeats, the oldest first."""
         self._deadlines: list[tuple[float, int, str]] = []
         self._numbers = count()
-        self.counts = BeatCounts()
+        self.counts = BeatCounts() if counts is None else counts
 
     # -- a heartbeat arrives -----------------------------------------------------------------------
 
-    def add(self, beat: Beat, answer: Callable[[int], None]) -> bool:
+    def add(self, beat: Beat, answer: Callable[[Any], None]) -> bool:
         """Take a beat; returns whether it was answered at once, by the verdict on an earlier one."""
         self.counts.taken += 1
-        late = self._verdicts.pop(beat.key, None)
-        is_answered = late is not None and late.generation_id == beat.member.generation_id
-        if late is not None and is_answered:
-            answer(late.error)
+        late = self._late_for(beat)
+        if late is not None:
+            answer(late.verdict)
             answer = _nobody
         self._lingering[beat.request.group_id].append(_Asked(beat, answer))
-        return is_answered
+        return late is not None
+
+    def _late_for(self, beat: Beat) -> _Late | None:
+        """Take the late verdict that answers this beat; None if there is none."""
+        late = self._verdicts.get(beat.key)
+        if late is None or beat.at not in late.known_at(self._kind):
+            return None
+        return self._verdicts.pop(beat.key)
+
+    def add_full(self, beat: Beat, answer: Callable[[Any], None], now_s: float) -> None:
+        """Take a beat that says more than that its member is alive. It goes to the log by itself, as it came.
+
+        It is refused if no verdict comes in time. Its client says everything again then, and is answered by
+        the late verdict on what it has said before.
+        """
+        late = self._late_for(beat)
+        if late is not None and late.verdict != self._kind.lost:
+            answer(late.verdict)
+            answer = _nobody
+        request = beat.request
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)  # noqa: S101 - classic ones are never full
+        self._sent[request.request_id] = _Record(
+            _small(request), [_Asked(beat, answer)], is_full=True, says_all=request.is_full
+        )
+        self._await(request.request_id, now_s + self.refuse_s)
 
     def joined(self, group_id: str, member_id: str) -> None:
         """Forget earlier verdicts: the member was answered a join or a sync."""
@@ -175,18 +207,20 @@ class Beats:
         self._rebalancing = {group: until for group, until in self._rebalancing.items() if until > now_s}
         return [each for each in self._lingering if each in self._held_up or each in self._rebalancing]
 
-    def flush(self, group_id: str, now_s: float) -> Iterator[HeartbeatRequest]:
+    def flush(self, group_id: str, now_s: float) -> Iterator[AnyRequest]:
         """The records of a group's heartbeats, to be written now. Later requests must not overtake them."""
         self._held_up.discard(group_id)
         for together in self._together(self._lingering.pop(group_id, [])):
-            request = self._alone(together[0]) if len(together) == 1 else self._combined(group_id, together)
+            request = self._kind.record([beat for beat, _ in together], self._common(group_id))
             self.counts.records += 1
             self._sent[request.request_id] = _Record(request, together)
-            self._await(request.request_id, now_s + self._refuse_s)
+            self._await(request.request_id, now_s + self.refuse_s)
             yield request
 
     def _together(self, asked: list[_Asked]) -> Iterator[list[_Asked]]:
         """Cut into what the coordinator reads: it would refuse a larger record with all that is in it."""
+        if self._kind.newest is not None:
+            asked = self._each_once(asked)
         together: list[_Asked] = []
         room = self.most_bytes - _HEAD_BYTES
         for each in asked:
@@ -199,19 +233,29 @@ class Beats:
         if together:
             yield together
 
-    def _alone(self, asked: _Asked) -> HeartbeatRequest:
-        # The last one may still wait for its verdict.
-        return msgspec.structs.replace(asked.beat.request, request_id=self._sender.next_request_id())
+    def _each_once(self, asked: list[_Asked]) -> list[_Asked]:
+        """Leave each member in with one epoch: the answer to a record names members, and not their epochs."""
+        by_key: dict[Key, list[_Asked]] = {}
+        for each in asked:
+            same = by_key.setdefault(each.beat.key, [])
+            if not same or same[0].beat.member == each.beat.member:
+                same.append(each)
+            elif all(it.answer is _nobody for it in same):
+                # It has heard more since.
+                same[:] = [each]
+            else:
+                each.answer(self._kind.refused)
+        return list(chain.from_iterable(by_key.values()))
 
-    def _combined(self, group_id: str, together: list[_Asked]) -> HeartbeatRequest:
-        return HeartbeatRequest(
-            request_id=self._sender.next_request_id(),
-            client_id=self._sender.client_id,
-            client_host=self._sender.client_host,
-            reply_partition=self._sender.reply_partition,
-            group_id=group_id,
-            members=[each.beat.member for each in together],
-        )
+    def _common(self, group_id: str) -> dict[str, Any]:
+        """The fields that all requests have."""
+        return {
+            "request_id": self._sender.next_request_id(),
+            "client_id": self._sender.client_id,
+            "client_host": self._sender.client_host,
+            "reply_partition": self._sender.reply_partition,
+            "group_id": group_id,
+        }
 
     # -- the log, the stream and time answer ---------------------------------------------------------
 
@@ -220,12 +264,16 @@ class Beats:
         record = self._sent.get(request_id)
         if record is not None:
             record.is_acknowledged = True
-            self._await(request_id, now_s + self._wait_s)
+            self._await(request_id, now_s + self.wait_s)
 
     def refused(self, request_id: str) -> None:
         """Kafka has not taken the record, and never will."""
-        if (record := self._sent.pop(request_id, None)) is not None and not record.is_answered:
-            record.answer([Errors.COORDINATOR_NOT_AVAILABLE.value] * len(record.beating))
+        record = self._sent.pop(request_id, None)
+        if record is None:
+            return
+        self._lose(record, record.due_s)
+        if not record.is_answered:
+            record.answer([self._kind.refused] * len(record.beating))
 
     def take(self, response: Any, now_s: float) -> bool:
         """Take what the stream says; returns whether that is about heartbeats of this gateway."""
@@ -234,21 +282,38 @@ class Beats:
             # One that does not fit is nobody's: it is counted where the others are.
             return False
         del self._sent[response.request_id]
-        # The stream answers a request that it cannot read as a whole.
-        members = getattr(response, "members", msgspec.UNSET)
-        if members is msgspec.UNSET or not members:
-            errors = [response.error_code] * len(record.beating)
-        else:
-            errors = [each.error_code for each in members]
+        verdicts = self._kind.verdicts(response, record.beating)
         is_late = record.is_answered
+        is_all = record.says_all and not response.error_code
+        for number, ((key, at), verdict) in enumerate(zip(record.beating, verdicts, strict=True)):
+            verdicts[number] = told = self._with_kept(key, at, verdict, is_all=is_all)
+            if is_late or (record.unheard[number] and self._kind.newest is not None):
+                self._keep(key, _Late(now_s, at, told))
         if not is_late:
-            record.answer(errors)
-        for (key, generation_id), error in zip(record.beating, errors, strict=True):
+            record.answer(verdicts)
+        return True
+
+    def _with_kept(self, key: Key, at: int, verdict: Any, *, is_all: bool) -> Any:
+        """A verdict with the news of an earlier one that was not heard, which is kept no longer."""
+        newest = self._kind.newest
+        if newest is None:
             # This one is newer than any that is kept.
             self._verdicts.pop(key, None)
-            if is_late:
-                self._verdicts[key] = _Verdict(now_s, generation_id, error)
-        return True
+            return verdict
+        kept = self._verdicts.get(key)
+        if kept is None or not (is_all or at in kept.known_at(self._kind)):
+            return verdict
+        del self._verdicts[key]
+        return verdict if is_all else newest(kept.verdict, verdict)
+
+    def _keep(self, key: Key, late: _Late) -> None:
+        """Keep a verdict for the member's next beat, unless it is none or would say nothing new."""
+        _, member_id = key
+        is_news = self._kind.newest is None or late.verdict != self._kind.unheard(late.at)
+        # Members without ids are several.
+        if member_id and is_news:
+            self._verdicts.pop(key, None)
+            self._verdicts[key] = late
 
     def expire(self, now_s: float) -> None:
         """Answer the heartbeats whose time is over."""
@@ -260,9 +325,13 @@ class Beats:
             if record.is_answered:
                 # Its verdict is so late that it would answer nothing.
                 del self._sent[request_id]
+                self._lose(record, now_s)
             elif record.is_acknowledged:
                 self.counts.answered_early += len(record.beating)
-                record.answer([Errors.NONE.value] * len(record.beating))
+                kind = self._kind
+                record.answer(
+                    [kind.refused if record.is_full else kind.unheard(at) for _, at in record.beating]
+                )
                 self._await(request_id, now_s + _KEPT_S)
             else:
                 self.refused(request_id)
@@ -271,6 +340,13 @@ class Beats:
             if self._verdicts[oldest].since_s + _KEPT_S > now_s:
                 break
             del self._verdicts[oldest]
+
+    def _lose(self, record: _Record, now_s: float) -> None:
+        """Nobody will know what the stream has said of those beats that have been answered."""
+        if (verdict := self._kind.lost) is not None:
+            for (key, at), is_unheard in zip(record.beating, record.unheard, strict=True):
+                if record.is_answered or is_unheard:
+                    self._keep(key, _Late(now_s, at, verdict))
 
     def _await(self, request_id: str, at_s: float) -> None:
         self._sent[request_id].due_s = at_s
@@ -306,5 +382,12 @@ class Instants:
         return True
 
 
-def _nobody(_error: int) -> None:
+def _small(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
+    """What the answer has to fit. The rest may be large, and a record is kept for a minute."""
+    return msgspec.structs.replace(
+        request, topics=[], subscribed_topic_names=None, subscribed_topic_regex=None, topic_partitions=None
+    )
+
+
+def _nobody(_verdict: Any) -> None:
     """The beat has been answered already."""

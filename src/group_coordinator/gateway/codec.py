@@ -52,7 +52,9 @@ from group_coordinator.gateway.frames import (
     Request,
     read_request_head,
 )
+from group_coordinator.gateway.group_apis import consumer_group_heartbeat
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
+from group_coordinator.gateway.messages import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.wire import COMPACT as _COMPACT
 from group_coordinator.gateway.wire import LONGEST_TEXT, MOST_TAGS
 from group_coordinator.gateway.wire import CutError as _CutError
@@ -72,6 +74,7 @@ __all__ = [
     "TRANSACTIONAL_PRODUCE",
     "decode_request",
     "decode_response",
+    "encode_consumers_answer",
     "encode_heartbeat_response",
     "encode_request",
     "encode_response",
@@ -102,6 +105,7 @@ MOST_ELEMENTS = 10_000
 no other client is served."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
+_CONSUMERS_HEARTBEAT = consumer_group_heartbeat.PAIR
 _NO_TEXT = b"\0"
 _NO_TAGS = b"\0"
 TRANSACTIONAL_PRODUCE = 3
@@ -242,6 +246,30 @@ def _heartbeat_response(version: int, error_code: int) -> tuple[bytes, bytes]:
     return frame[:LENGTH_BYTES], frame[LENGTH_BYTES + RESPONSE_HEAD_BYTES :]
 
 
+def encode_consumers_answer(version: int, told: Any, correlation_id: bytes) -> bytes:
+    """Write the contract's answer to a heartbeat of the consumer protocol, with its length and header."""
+    if told.error_code or told.assignment is not None:
+        message = _CONSUMERS_HEARTBEAT.response(None, version, [told])
+        return encode_response(message, int.from_bytes(correlation_id, signed=True))
+    before, after = _consumers_answer(version, told.member_id, told.member_epoch, told.heartbeat_interval_ms)
+    return before + correlation_id + after
+
+
+@lru_cache(maxsize=10_000)
+def _consumers_answer(version: int, member_id: str, epoch: int, interval_ms: int) -> tuple[bytes, bytes]:
+    """What stands before and after its correlation id, without news: a member gets it again and again."""
+    response = ConsumerGroupHeartbeatResponse(
+        version=version,
+        throttle_time_ms=0,
+        member_id=member_id,
+        member_epoch=epoch,
+        heartbeat_interval_ms=interval_ms,
+        assignment=None,
+    )
+    frame = encode_response(response, 0)
+    return frame[:LENGTH_BYTES], frame[LENGTH_BYTES + RESPONSE_HEAD_BYTES :]
+
+
 def encode_request(message: Any, correlation_id: int, client_id: str | None) -> bytes:
     """Write a request, which knows its version, with its length and header."""
     message.with_header(correlation_id=correlation_id, client_id=client_id)
@@ -315,14 +343,17 @@ def _struct(schema: StructField, version: int, most: Mapping[str, int], *, flexi
     return measure
 
 
-def _field(schema: BaseField, version: int, most: int, *, flexible: bool) -> _Measure:
-    is_nullable = schema.nullable_for_version_q(version)
+def _field(
+    schema: BaseField, version: int, most: int, *, flexible: bool, is_element: bool = False
+) -> _Measure:
+    # The library says of the elements of a list what holds for the list.
+    is_nullable = schema.nullable_for_version_q(version) and not is_element
     match schema:
         case StructArrayField():
             element = _struct(schema.array_of, version, {}, flexible=flexible)
             return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable, most)
         case ArrayField():
-            element = _field(schema.array_of, version, _ANY, flexible=flexible)
+            element = _field(schema.array_of, version, _ANY, flexible=flexible, is_element=True)
             return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable, most)
         case StructField():
             return _struct(schema, version, {}, flexible=flexible)

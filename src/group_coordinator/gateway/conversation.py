@@ -38,7 +38,7 @@ from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.gateway.holders import Holders
 from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.local import Client
-from group_coordinator.gateway.local_requests import LocalRequests, Unanswered
+from group_coordinator.gateway.local_requests import LocalRequests, Unanswered, is_sign_of_life
 from group_coordinator.gateway.login_gate import SASL, LoginGate
 from group_coordinator.gateway.own_topics import OwnTopics
 from group_coordinator.gateway.parties import Guest
@@ -63,8 +63,8 @@ __all__ = ["Conversation"]
 
 log = logging.getLogger(__name__)
 
-_API_VERSIONS, _FIND_COORDINATOR, _HEARTBEAT, _LEAVE, _PRODUCE = 18, 10, 12, 13, 0
-_WHOLE = (Way.STREAM, Way.GATEWAY, Way.OF_BROKERS, Way.REFUSED)
+_API_VERSIONS, _FIND_COORDINATOR, _LEAVE, _PRODUCE = 18, 10, 13, 0
+_WHOLE = (Way.STREAM, Way.GATEWAY, Way.OF_BROKERS)
 """Requests of these APIs are kept until they are whole."""
 
 
@@ -219,7 +219,7 @@ class Conversation:
         correlation_id = self._local.repeated(data, now_s)
         if correlation_id is None or not self._takes_at_once(now_s):
             return False
-        self._begins(_HEARTBEAT)
+        self._begins(self._local.beat.api_key)
         self._local.beat_again(correlation_id, now_s)
         if not self._may_take():
             self.control()
@@ -341,8 +341,6 @@ class Conversation:
             return self._refuse_version
         if api.way in (Way.STREAM, Way.GATEWAY, Way.OF_BROKERS):
             return self._take_local
-        if api.way is Way.REFUSED:
-            return self._refuse
         if head.api_key in SASL:
             return self._take_login
         return self._take_produce if head.api_key == _PRODUCE else self._take_passed
@@ -425,7 +423,7 @@ class Conversation:
         if _is_of_transaction(request) or sides.are_theirs(request):
             self._pass_on(head, frame)
         else:
-            self._local.take(request, frame, self._throttle(head.api_key))
+            self._local.take(request, frame, self._throttle(request))
 
     def _answer_moving(self, head: RequestHead, frame: bytes, *, at_brokers: bool) -> None:
         """Answer a request of a group that moves. A member leaves where the group comes from."""
@@ -451,10 +449,9 @@ class Conversation:
         """Groups may be on another side from now on: read the client's next heartbeat again."""
         self._local.beat = None
 
-    def _throttle(self, api_key: int) -> float:
+    def _throttle(self, request: Request) -> float:
         """Count a request for its user, or host; returns for how many seconds the client is not read then."""
-        # Heartbeats of many members are one record.
-        wait_s = 0.0 if api_key == _HEARTBEAT else self._guest.asks(self._now_s())
+        wait_s = 0.0 if is_sign_of_life(request) else self._guest.asks(self._now_s())
         if wait_s:
             self._holders.add(wait := object())
             self._effects.later(wait_s, partial(self._holders.end, wait))

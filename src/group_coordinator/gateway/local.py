@@ -21,16 +21,21 @@ import msgspec
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (
+    ConsumerGroupHeartbeatRequest,
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
+    TopicFacts,
 )
+from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
+from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.addresses import coordinator_of, hash_of
 from group_coordinator.gateway.answers import Waiting
-from group_coordinator.gateway.beats import Beat, Beats
+from group_coordinator.gateway.beat_kinds import CONSUMERS, Beat, Verdict, is_alive_alone
+from group_coordinator.gateway.beats import Beats
 from group_coordinator.gateway.fetches import judge
 from group_coordinator.gateway.group_apis import find_coordinator, list_groups
 from group_coordinator.gateway.group_apis.table import api_of
@@ -58,6 +63,10 @@ _MOST_WAIT_S = 900.0
 """No request waits longer, although its client may allow 24 days. The client asks again."""
 _LIMITS_WAIT_S, _ASK_LIMITS_S, _LIMITS_HOLD_S = 60.0, 10.0, 600.0
 """The time for the coordinator to tell its limits; until it is asked again if it has not, or if it has."""
+_HINTS_WAIT_S = 1.0
+"""The time for Kafka to say what it knows of topics that a member names, if its interval is not short."""
+_OF_INTERVAL = 0.5
+"""The part of a heartbeat interval in which each heartbeat of the consumer protocol is answered."""
 _REMEMBERED = 10_000
 """Members whose rebalance timeouts are remembered: as many as a process has connections."""
 
@@ -74,6 +83,8 @@ class Client:
     """The name that the broker has accepted, for the log; None if it is not known."""
     accepted: Beat | None = None
     """The heartbeat that was read last; None if the coordinator cannot read it."""
+    asked: Request | None = None
+    """The heartbeat that was read last, if it says more than that its member is alive and is not answered."""
 
     def later(self, then: Callable[[Any], None]) -> Callable[[Any], None]:
         """`then` for the client, when its turn has come."""
@@ -148,12 +159,17 @@ class Local:
         """Of members by group and id, the last to join last."""
         self._prepared: defaultdict[str, list[_Outgoing]] = defaultdict(list)
         """Records of heartbeats, by group, that go to the log at the next instant."""
-        self._beats = Beats(self._sender(f"gateway-{origin.instance}", ""), rules.config.max_request_bytes)
+        sender, most_bytes = self._sender(f"gateway-{origin.instance}", ""), rules.config.max_request_bytes
+        self._classic_beats = Beats(sender, most_bytes)
+        self._consumers_beats = Beats(sender, most_bytes, CONSUMERS, self._classic_beats.counts)
+        self._all_beats = self._classic_beats, self._consumers_beats
+        self._interval_ms = 0
+        self._take_interval(rules.config.group_consumer_heartbeat_interval_ms)
 
     @property
     def beats(self) -> BeatCounts:
         """The heartbeats so far."""
-        return self._beats.counts
+        return self._classic_beats.counts
 
     def silent_s(self, now_s: float) -> float:
         """Seconds for which requests have waited for the coordinator while it has answered none."""
@@ -191,7 +207,8 @@ class Local:
             self._ask_limits_at_s = now_s + (_LIMITS_HOLD_S if response.max_request_bytes else _ASK_LIMITS_S)
             if response.max_request_bytes:
                 self.rules.follow(response)
-                self._beats.most_bytes = response.max_request_bytes
+                for beats in self._all_beats:
+                    beats.most_bytes = response.max_request_bytes
 
         self._waiting.ask([asked], now_s + _LIMITS_WAIT_S, Errors.COORDINATOR_NOT_AVAILABLE, told)
         self._write(_record(asked))
@@ -208,14 +225,44 @@ class Local:
             case _:
                 self._ask(request, client, now_s, reply)
 
-    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
-        """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
-        self._beats.add(beat, answer)
+    def beat_again(self, beat: Beat, answer: Callable[[Any], None]) -> None:
+        """Answer a heartbeat that was accepted before.
+
+        `answer` is called once: with the error code of a classic one, else with the contract's response.
+        """
+        if beat.kind is CONSUMERS:
+            self._consumers_beats.add(beat, lambda verdict: answer(self._consumers_answer(beat, verdict)))
+        else:
+            self._classic_beats.add(beat, answer)
+
+    def _consumers_answer(self, beat: Beat, verdict: Verdict) -> ConsumerGroupHeartbeatResponse:
+        is_error = verdict.error_code != Errors.NONE
+        return ConsumerGroupHeartbeatResponse(
+            request_id=beat.request.request_id,
+            client_id=beat.request.client_id,
+            group_id=beat.request.group_id,
+            error_code=verdict.error_code,
+            error=Errors.for_code(verdict.error_code).name,
+            error_message=verdict.message,
+            member_id=None if is_error else verdict.member_id or beat.member.member_id,
+            member_epoch=verdict.epoch,
+            heartbeat_interval_ms=0 if is_error else self._interval_ms,
+            assignment=verdict.assignment,
+        )
+
+    def _take_interval(self, interval_ms: int) -> None:
+        """Members of the consumer protocol are told this interval: each is answered well within it."""
+        if interval_ms == self._interval_ms:
+            return
+        self._interval_ms, within_s = interval_ms, _OF_INTERVAL * interval_ms / 1_000
+        self._consumers_beats.wait_s, self._consumers_beats.refuse_s = 0.4 * within_s, 0.6 * within_s
+        self._hints_wait_s = min(_HINTS_WAIT_S, 0.4 * within_s)
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
         if client.accepted:
-            self._beats.hold_up(client.accepted.request.group_id)
+            for beats in self._all_beats:
+                beats.hold_up(client.accepted.request.group_id)
 
     def _list(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
         reply(self._groups.listed(request.message, client.node_id, self._nodes.ids()))
@@ -241,9 +288,78 @@ class Local:
                 self._send(asked, client, now_s, judged)
             case [HeartbeatRequest() as beat] if self.rules.refuses(beat, _record(beat), now_s) is None:
                 client.accepted = Beat.of(beat)
-                self._beats.add(client.accepted, lambda error: reply(to_kafka(request, [_BeatAnswer(error)])))
+                self.beat_again(client.accepted, lambda error: reply(to_kafka(request, [_BeatAnswer(error)])))
+            case [ConsumerGroupHeartbeatRequest() as alive] if self._is_alive(alive, now_s):
+                client.accepted = Beat.of_consumer(alive)
+                self.beat_again(client.accepted, lambda told: reply(to_kafka(request, [told])))
+            case [ConsumerGroupHeartbeatRequest() as beat] if beat.epoch >= JOIN_EPOCH:
+                client.asked = request
+                self._beat_in_full(beat, client, now_s, partial(self._told, request, beat, client, reply))
             case _:
                 self._send(asked, client, now_s, respond)
+
+    def _is_alive(self, beat: ConsumerGroupHeartbeatRequest, now_s: float) -> bool:
+        return is_alive_alone(beat) and self.rules.refuses(beat, _record(beat), now_s) is None
+
+    def _beat_in_full(
+        self,
+        beat: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        now_s: float,
+        answer: Callable[[Verdict], None],
+    ) -> None:
+        """Send a heartbeat to the log by itself. If it names topics, it has what Kafka knows of them."""
+        self._flush(beat.group_id, now_s)
+        place = self._lanes.hold(beat.group_id)
+        names = beat.subscribed_topic_names
+        # Kafka is not asked about topics of one that is refused.
+        if self._topics is None or not names or self.rules.refuses(beat, _record(beat), now_s) is not None:
+            self._put_full(beat, client, now_s, answer, place)
+            return
+
+        def found(topics: Mapping[str, Found]) -> None:
+            hints = [
+                TopicFacts(name, it.partitions, it.topic_id)
+                for name, it in sorted(topics.items())
+                if it.partitions and it.topic_id
+            ]
+            hinted = msgspec.structs.replace(beat, topics=hints)
+            has_room = len(_record(hinted).value) <= self.rules.config.max_request_bytes
+            self._put_full(hinted if has_room else beat, client, now_s, answer, place)
+
+        self._topics.find_anew(names, client.later(found), self._hints_wait_s)
+
+    def _put_full(
+        self,
+        beat: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        now_s: float,
+        answer: Callable[[Verdict], None],
+        place: Callable[[Sequence[_Outgoing]], None],
+    ) -> None:
+        record, whose = _record(beat), client.host if client.principal is None else client.principal
+        error = self.rules.refuses_to(whose, beat, record, now_s)
+        if error is not None:
+            place([])
+            answer(Verdict(error.value))
+            return
+        self._consumers_beats.add_full(Beat.of_consumer(beat), client.later(answer), now_s)
+        place([_Outgoing(beat, record, now_s)])
+
+    def _told(
+        self,
+        request: Request,
+        beat: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        reply: Callable[[Any], None],
+        verdict: Verdict,
+    ) -> None:
+        """Answer a heartbeat. If the same bytes come again, they only say that the member is alive."""
+        stays = verdict.error_code == Errors.NONE and 0 < beat.epoch == verdict.epoch
+        if stays and client.asked is request:
+            client.accepted = Beat.of_consumer(beat)
+            client.asked = None
+        reply(to_kafka(request, [self._consumers_answer(Beat.of_consumer(beat), verdict)]))
 
     def logged_in(self, client: Client, name: str | None) -> None:
         """The broker has accepted the client's login under this name; None if it is not known."""
@@ -350,10 +466,7 @@ class Local:
         def answered(responses: list[Any]) -> None:
             by_id = {each.request_id: response for each, response in zip(accepted, responses, strict=True)}
             for each, response in zip(accepted, responses, strict=True):
-                if isinstance(each, (JoinGroupRequest, SyncGroupRequest)):
-                    self._beats.joined(each.group_id, getattr(response, "member_id", each.member_id))
-                if isinstance(each, JoinGroupRequest) and not response.error_code:
-                    self._remember(each, response.member_id)
+                self._heard(each, response)
             respond([by_id.get(each.request_id) or refusal(each, refused[each.request_id]) for each in asked])
 
         patience_s, error = self._patience(accepted)
@@ -366,8 +479,16 @@ class Local:
             # Later requests must not overtake the group's heartbeats.
             self._flush(out.request.group_id, now_s)
             if isinstance(out.request, JoinGroupRequest):
-                self._beats.rebalances(out.request.group_id, now_s)
+                self._classic_beats.rebalances(out.request.group_id, now_s)
             self._lanes.put(out.request.group_id, out)
+
+    def _heard(self, asked: AnyRequest, response: Any) -> None:
+        """A client is answered: late verdicts on its heartbeats before are of the past."""
+        if not isinstance(asked, (JoinGroupRequest, SyncGroupRequest)):
+            return
+        self._classic_beats.joined(asked.group_id, getattr(response, "member_id", asked.member_id))
+        if isinstance(asked, JoinGroupRequest) and not response.error_code:
+            self._remember(asked, response.member_id)
 
     def _patience(self, asked: Sequence[AnyRequest]) -> tuple[float, Errors]:
         """How long the stream has for an answer, in seconds, and what is answered after that."""
@@ -414,7 +535,7 @@ class Local:
 
     def flush_hurried(self, now_s: float) -> None:
         """Send the heartbeats of groups that are in a hurry."""
-        for group_id in self._beats.in_a_hurry(now_s):
+        for group_id in {each for beats in self._all_beats for each in beats.in_a_hurry(now_s)}:
             self._flush(group_id, now_s)
 
     def prepare(self, now_s: float) -> None:
@@ -423,7 +544,7 @@ class Local:
         A gateway takes some ms for those of thousands of members, and one batch of the stream shall read them
         all. So all gateways make them before the instant at which they send them.
         """
-        for group_id in self._beats.groups:
+        for group_id in {each for beats in self._all_beats for each in beats.groups}:
             self._prepare(group_id, now_s)
 
     def send_prepared(self) -> None:
@@ -436,8 +557,9 @@ class Local:
         self._send_prepared(group_id)
 
     def _prepare(self, group_id: str, now_s: float) -> None:
-        for request in self._beats.flush(group_id, now_s):
-            self._prepared[group_id].append(_Outgoing(request, _record(request), now_s))
+        for beats in self._all_beats:
+            for request in beats.flush(group_id, now_s):
+                self._prepared[group_id].append(_Outgoing(request, _record(request), now_s))
 
     def _send_prepared(self, group_id: str) -> None:
         for each in self._prepared.pop(group_id, ()):
@@ -455,21 +577,24 @@ class Local:
         if self._topics is not None:
             self._topics.expire(now_s)
         self._waiting.expire(now_s)
-        self._beats.expire(now_s)
+        for beats in self._all_beats:
+            beats.expire(now_s)
         self._groups.unseen.expire(now_s)
 
     # -- the log tells -----------------------------------------------------------------------------
 
     def acknowledged(self, request_ids: Sequence[str], now_s: float) -> None:
         """Note that Kafka has taken these requests."""
-        for each in request_ids:
-            self._beats.acknowledged(each, now_s)
+        for beats in self._all_beats:
+            for each in request_ids:
+                beats.acknowledged(each, now_s)
         self._waiting.acknowledged(request_ids)
 
     def refused(self, request_ids: Sequence[str]) -> None:
         """Refuse these requests, because Kafka has not taken them and never will."""
-        for each in request_ids:
-            self._beats.refused(each)
+        for beats in self._all_beats:
+            for each in request_ids:
+                beats.refused(each)
         self._waiting.refuse(request_ids, Errors.COORDINATOR_NOT_AVAILABLE)
 
     def take(self, responses: Sequence[Any], now_s: float) -> None:
@@ -477,7 +602,11 @@ class Local:
         for each in responses:
             # Even if it is another gateway's, the coordinator is there.
             self._silent_since_s = None
-            if each.request_id.startswith(self._prefix) and not self._beats.take(each, now_s):
+            if not each.request_id.startswith(self._prefix):
+                continue
+            if isinstance(each, ConsumerGroupHeartbeatResponse) and each.heartbeat_interval_ms:
+                self._take_interval(each.heartbeat_interval_ms)
+            if not any(beats.take(each, now_s) for beats in self._all_beats):
                 self._waiting.take(each)
 
 

@@ -18,6 +18,7 @@ from group_coordinator.gateway import codec
 from group_coordinator.gateway.group_apis.guarding import Ask, AskBroker
 from group_coordinator.gateway.guards import guard, unguarded
 from group_coordinator.gateway.limits import Limits, bytes_kept
+from group_coordinator.gateway.messages import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rewriting import replace_addresses
 from group_coordinator.gateway.rights import Rights
@@ -36,11 +37,28 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.security import Security
     from group_coordinator.gateway.slots import LocalSlot, Slots
 
-__all__ = ["LocalRequests", "Unanswered"]
+__all__ = ["HEARTBEATS", "LocalRequests", "Unanswered", "is_sign_of_life"]
 
 log = logging.getLogger(__name__)
 
 _HEARTBEAT = HeartbeatResponse.API_KEY
+HEARTBEATS = (_HEARTBEAT, ConsumerGroupHeartbeatResponse.API_KEY)
+"""The APIs by which members say that they are alive."""
+
+
+def is_sign_of_life(request: Request) -> bool:
+    """Whether all that a request says is that a member is alive. Those of many members are one record."""
+    if request.head.api_key != ConsumerGroupHeartbeatResponse.API_KEY:
+        return bool(request.head.api_key == _HEARTBEAT)
+    message = request.message
+    says = (
+        message.rack_id,
+        message.subscribed_topic_names,
+        message.subscribed_topic_regex,
+        message.server_assignor,
+        message.topic_partitions,
+    )
+    return message.member_epoch > 0 and message.rebalance_timeout_ms == -1 and says == (None,) * len(says)
 
 
 class Unanswered:
@@ -59,7 +77,7 @@ class Unanswered:
         """One more waits, which takes `size` bytes; returns the slot for its response."""
         slot, holding = self._slots.await_local(), self._guest.holding
         self._waiting[slot] = holding, api_key, size
-        self.beats += api_key == _HEARTBEAT
+        self.beats += api_key in HEARTBEATS
         self._services.pending.add(holding, api_key, size)
         return slot
 
@@ -67,7 +85,7 @@ class Unanswered:
         """One is answered."""
         # A client that has gone waits for nothing, although its request may be answered later.
         if (counted := self._waiting.pop(slot, None)) is not None:
-            self.beats -= counted[1] == _HEARTBEAT
+            self.beats -= counted[1] in HEARTBEATS
             self._services.pending.remove(*counted)
 
     def forget(self) -> None:
@@ -120,11 +138,11 @@ class LocalRequests:
         """Take a request, which came as `frame`. Its client is told that it is not read for so long."""
         api_key, correlation_id = request.head.api_key, request.head.correlation_id
         security = self._security
-        if api_key == _HEARTBEAT:
+        if api_key in HEARTBEATS:
             is_kept = len(frame) <= Limits.kept_frame
             self.beat = RepeatedBeat.of(request, frame, security.groups_prefix) if is_kept else None
             # Until it is known whether the coordinator can read this one.
-            self._client.accepted = None
+            self._client.accepted = self._client.asked = None
         asked_s = self._clock()
         slot = self._unanswered.add(api_key, bytes_kept(len(frame), request.elements))
         alone = object()
@@ -206,12 +224,20 @@ class LocalRequests:
         """Take the last heartbeat again."""
         beat, accepted = self.beat, self._client.accepted
         assert beat is not None and accepted is not None  # noqa: PT018, S101 - as `repeated` has seen
-        slot = self._unanswered.add(_HEARTBEAT, beat.kept)
+        slot = self._unanswered.add(beat.api_key, beat.kept)
 
-        def answer(error_code: int) -> None:
+        def answer(told: Any) -> None:
             self._unanswered.end(slot)
-            self._services.metrics.answered_with(_HEARTBEAT, error_code, self._clock() - now_s)
-            slot.fill(codec.encode_heartbeat_response(beat.version, error_code, correlation_id))
+            is_classic = beat.api_key == _HEARTBEAT
+            error_code = told if is_classic else told.error_code
+            if error_code and self._client.accepted is accepted:
+                # Its client may have to say again what it has not said in this one.
+                self._client.accepted = None
+            self._services.metrics.answered_with(beat.api_key, error_code, self._clock() - now_s)
+            if is_classic:
+                slot.fill(codec.encode_heartbeat_response(beat.version, error_code, correlation_id))
+            else:
+                slot.fill(codec.encode_consumers_answer(beat.version, told, correlation_id))
 
         self._services.beat_again(accepted, answer)
 

@@ -23,6 +23,7 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec, of_brokers
 from group_coordinator.gateway.group_apis.find_coordinator import NOWHERE, found
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
+from group_coordinator.gateway.messages import ConsumerGroupHeartbeatRequest
 from group_coordinator.gateway.translation import refused
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["answer", "leave_of", "refusal"]
 
 _LEAVES = {
-    each.API_KEY for each in (HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest)
+    each.API_KEY
+    for each in (
+        ConsumerGroupHeartbeatRequest,
+        HeartbeatRequest,
+        JoinGroupRequest,
+        OffsetCommitRequest,
+        SyncGroupRequest,
+    )
 }
 """Requests by which a member may learn first that its coordinator is not there. It sends no others then."""
 _LEAVE_VERSION = 3
@@ -61,7 +69,8 @@ def leave_of(request: Request) -> Request | None:
     message = request.message
     if request.head.api_key not in _LEAVES:
         return None
-    instance_id = getattr(message, "group_instance_id", None)
+    of_consumer = request.head.api_key == ConsumerGroupHeartbeatRequest.API_KEY
+    instance_id = getattr(message, "instance_id" if of_consumer else "group_instance_id", None)
     if not message.member_id and instance_id is None:
         return None
     member = LeaveGroupRequest.MemberIdentity(member_id=message.member_id, group_instance_id=instance_id)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from group_coordinator.gateway.addresses import Address, Serving
-    from group_coordinator.gateway.beats import Beat
+    from group_coordinator.gateway.beat_kinds import Beat
     from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.counters import Count
     from group_coordinator.gateway.frames import Request
@@ -96,8 +96,8 @@ class Services(Protocol):
     def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
 
-    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
-        """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
+    def beat_again(self, beat: Beat, answer: Callable[[Any], None]) -> None:
+        """Answer a heartbeat that was accepted before; `answer` is called once (`Local.beat_again`)."""
 
     @property
     def largest_frame(self) -> int:

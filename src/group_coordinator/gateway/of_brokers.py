@@ -28,24 +28,20 @@ __all__ = ["DESCRIBES", "HEARTBEATS", "divided", "refusal"]
 
 _REFUSED = Errors.UNSUPPORTED_VERSION
 _NOT_SPOKEN = (
-    "newer group protocols are not spoken here: set group.protocol=classic, or let the group stay at the "
+    "this group protocol is not spoken here: set group.protocol=classic, or let the group stay at the "
     "brokers (gateway.groups.brokers)"
 )
 _NULL_STRUCT, _NULL, _EMPTY, _NO_TAGS = b"\xff", b"\0", b"\1", b"\0"
 HEARTBEATS = {
-    # No assignment.
-    68: _NULL_STRUCT,
     # Two times, four lists, an epoch and a list.
     88: bytes(8) + 4 * _NULL + bytes(4) + _NULL,
 }
-"""ConsumerGroupHeartbeat and StreamsGroupHeartbeat: what of a response stands behind the interval."""
+"""StreamsGroupHeartbeat: what of a response stands behind the interval."""
 DESCRIBES = {
-    # No name of an assignor.
-    69: ("consumer", _EMPTY),
     # No topology.
     89: ("streams", _NULL_STRUCT),
 }
-"""ConsumerGroupDescribe and StreamsGroupDescribe: the kind of groups, and what stands before the members."""
+"""StreamsGroupDescribe: the kind of groups, and what stands before the members."""
 _TAIL = (-(2**31)).to_bytes(4, signed=True) + _NO_TAGS
 """No authorized operations, and the end."""
 

@@ -30,7 +30,7 @@ class Party:
 class Parties:
     """All of one kind. `most`: connections that a party may have.
 
-    `request_rate`: requests of groups, without heartbeats, that a party may send in a second.
+    `request_rate`: requests of groups, without signs of life, that a party may send in a second.
     `connection_rate`: connections that it may make in a second. 0 is any number of each.
     """
 

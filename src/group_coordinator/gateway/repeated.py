@@ -30,6 +30,7 @@ class RepeatedBeat(NamedTuple):
     before: bytes
     after: bytes
     """The frame before and after the correlation id."""
+    api_key: int
     version: int
     right: Right
     """The right that it needs."""
@@ -42,9 +43,9 @@ class RepeatedBeat(NamedTuple):
     def of(cls, request: Request, frame: bytes, prefix: str = "") -> RepeatedBeat:
         """The heartbeat in a frame, its length included. `prefix`: as that of `guard`."""
         right = right_of_member(request.message.group_id, prefix)
-        version = request.head.api_version
+        api_key, version, _ = request.head
         size = len(frame)
-        return cls(frame[:_BEGIN], frame[_END:], version, right, size, bytes_kept(size, 0))
+        return cls(frame[:_BEGIN], frame[_END:], api_key, version, right, size, bytes_kept(size, 0))
 
     def correlation_id_in(self, data: bytes) -> bytes | None:
         """The correlation id, if `data` is this heartbeat and nothing more; None if it is anything else."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.coordinator_state.sides import SideRecord
-    from group_coordinator.gateway.beats import Beat
+    from group_coordinator.gateway.beat_kinds import Beat
     from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
@@ -333,8 +333,8 @@ class Gateway:
         """Answer a local request; `reply` is called once, with Kafka's response."""
         self._local.answer(request, client, time.monotonic(), reply)
 
-    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
-        """Answer a heartbeat that was accepted before; `answer` is called once, with the error code."""
+    def beat_again(self, beat: Beat, answer: Callable[[Any], None]) -> None:
+        """Answer a heartbeat that was accepted before; `answer` is called once (`Local.beat_again`)."""
         self._local.beat_again(beat, answer)
 
     @property

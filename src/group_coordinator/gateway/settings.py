@@ -89,8 +89,9 @@ class GatewaySettings(JobSettings, frozen=True, kw_only=True):
     gateway_max_connection_creation_rate: _NotNegative = 0
     """Connections that one host may make in a second, more are closed; 0: any number."""
     gateway_max_request_rate: _NotNegative = 0
-    """Requests of groups, without heartbeats, that one user may send in a second, or one host where clients
-    do not log in; 0: any number. A client that sends more is told so (throttle_time_ms), and waits."""
+    """Requests of groups, without those that only say that a member is alive, that one user may send in a
+    second, or one host where clients do not log in; 0: any number. A client that sends more is told so
+    (throttle_time_ms), and waits."""
     gateway_max_unfinished_bytes: Positive = 64_000_000
     """Bytes of unfinished group requests of all clients together. Beyond that the connection whose
     request has been unfinished longest is closed."""

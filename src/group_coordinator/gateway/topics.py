@@ -94,9 +94,9 @@ class Topics:
                 found[topic] = Found(None, known.topic_id)
         self._want(_Wanting(missing, found, now_s + _PATIENCE_S, then))
 
-    def find_anew(self, names: Iterable[str], then: _Then) -> None:
-        """Tell `then` of each topic as it is after this call, without those that Kafka cannot tell."""
-        self._want(_Wanting(set(names), {}, self._now_s + _ANEW_PATIENCE_S, then))
+    def find_anew(self, names: Iterable[str], then: _Then, patience_s: float = _ANEW_PATIENCE_S) -> None:
+        """Tell `then` of each topic as it is after this call, without what Kafka does not tell in time."""
+        self._want(_Wanting(set(names), {}, self._now_s + patience_s, then))
 
     def _want(self, wanting: _Wanting) -> None:
         if not wanting.missing:

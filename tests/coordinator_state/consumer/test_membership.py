@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.coordinator_state.consumer.scenario import partitions_of
+
 UNKNOWN = "UNKNOWN_MEMBER_ID"
 
 
@@ -384,6 +386,28 @@ def test_heartbeat_of_several(group):
         ("m9", 82, 0),
         ("m9", 25, 0),
     ]
+
+
+def test_sign_of_life_from_before_a_change_is_told_of_it_again(group):
+    """A gateway has answered it, and did not know. One that goes by itself is fenced, as in Kafka."""
+    s = group()
+    s.join("m0", "a")
+    s.join("m1", "a")
+    of_before = [{"member_id": "m0", "member_epoch": 2}]
+    for _ in range(2):
+        # It is to give up a partition, and has not heard of that.
+        (news,) = s.alive(members=of_before).members
+        assert (news.member_epoch, partitions_of(news.assignment)) == (2, {"a": [0]})
+    assert s.told(s.ack("m0")) == (3, None)
+    for _ in range(2):
+        (news,) = s.alive(members=of_before).members
+        assert (news.member_epoch, partitions_of(news.assignment)) == (3, {"a": [0]})
+    assert s.heartbeat("m0", 2).error == "FENCED_MEMBER_EPOCH"
+    s.settle()
+    s.join("m2", "a")
+    s.settle()
+    (news,) = s.alive(members=of_before).members
+    assert news.error_code == 110, "that was the one before that"
 
 
 def test_heartbeat_of_several_without_a_group(group):

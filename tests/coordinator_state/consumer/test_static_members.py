@@ -174,6 +174,8 @@ def test_heartbeat_of_the_epoch_before_does_not_bring_it_back(group):
     assert s.group.members["m0"].previous_epoch == 2
     s.leave("m0", -2)
     assert s.heartbeat("m0", 2, topic_partitions=[]).error == "FENCED_MEMBER_EPOCH"
+    (news,) = s.alive(members=[{"member_id": "m0", "member_epoch": 2}]).members
+    assert news.error_code == 110
     assert s.told(s.join("m1", "a", "b"))[0] == 3
 
 

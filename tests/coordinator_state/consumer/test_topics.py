@@ -243,3 +243,15 @@ def test_what_nobody_names_is_forgotten(group):
     s.ack("m0", subscribed_topic_names=["a"], topic_partitions=[], topics=s.hints("a"))
     s.ack("m0", subscribed_topic_names=["b"], topic_partitions=[], topics=s.hints("b"))
     assert s.of("m0") == {"b": [0, 1]}
+
+
+def test_member_may_name_what_it_owns_without_the_id(group):
+    """A unit of work has none. The name of a topic that has one stands for the topic that there is now."""
+    s = group()
+    s.join("m0", "a")
+    s.join("m1", "a")
+    s.beat("m0")
+    kept = [{"name": "a", "partitions": sorted(s.of("m0")["a"])}, {"name": "never", "partitions": [0]}]
+    assert s.pending("m0")
+    s.beat("m0", topic_partitions=kept)
+    assert s.pending("m0") == {}

@@ -18,13 +18,19 @@ var balancers = map[string]kgo.GroupBalancer{
 
 func franzGo(ctx context.Context, address, topic, group, strategy string) error {
 	var owned state
-	client, err := kgo.NewClient(
+	// The coordinator divides the work, and says how long sessions are.
+	divided := []kgo.Opt{kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())}
+	if strategy != "server-side" {
+		divided = []kgo.Opt{
+			kgo.Balancers(balancers[strategy]),
+			kgo.SessionTimeout(6 * time.Second),
+			kgo.HeartbeatInterval(500 * time.Millisecond),
+		}
+	}
+	client, err := kgo.NewClient(append(divided,
 		kgo.SeedBrokers(address),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(topic),
-		kgo.Balancers(balancers[strategy]),
-		kgo.SessionTimeout(6*time.Second),
-		kgo.HeartbeatInterval(500*time.Millisecond),
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, gained map[string][]int32) {
 			owned.gain(gained[topic]...)
@@ -35,7 +41,7 @@ func franzGo(ctx context.Context, address, topic, group, strategy string) error 
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 			owned.lose(lost[topic]...)
 		}),
-	)
+	)...)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ from group_coordinator.gateway.rights import Operation
 __all__ = ["API"]
 
 _BATCH_VERSION = 8
+_MEMBER_VERSION = 9
 _ERROR_VERSION = 2
 """The version that brought an error of the whole."""
 
@@ -31,7 +32,11 @@ def _requests(message: Any, version: int, about: About) -> list[contract.AnyRequ
             topics = [contract.OffsetFetchTopic(each.name, each.partition_indexes) for each in group.topics]
         requests.append(
             contract.OffsetFetchRequest(
-                topics=topics, require_stable=message.require_stable, **about(group.group_id)
+                topics=topics,
+                require_stable=message.require_stable,
+                member_id=group.member_id if version >= _MEMBER_VERSION else None,
+                member_epoch=group.member_epoch if version >= _MEMBER_VERSION else -1,
+                **about(group.group_id),
             )
         )
     return requests

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from group_coordinator.gateway.group_apis import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -27,6 +29,8 @@ __all__ = ["GROUP_APIS", "api_of"]
 GROUP_APIS: dict[int, GroupApi] = {
     api.key: api
     for api in (
+        consumer_group_describe.API,
+        consumer_group_heartbeat.API,
         delete_groups.API,
         describe_groups.API,
         find_coordinator.API,

@@ -1,0 +1,204 @@
+"""The two kinds of heartbeats that a gateway puts together: of the classic and of the consumer protocol.
+
+`Beats` is the same for both. A kind says how members go to the log, and what answers them.
+
+A classic heartbeat is answered with an error code. One of the consumer protocol only counts here if all that
+it says is that its member is alive. It is answered with the member's epoch, and with its partitions if there
+is news. If no verdict comes in time, it is answered with the epoch that it came with. The coordinator does
+not fence the epoch before a member's own in such heartbeats. So the member may go on with it until a later
+verdict answers one of them. If that never comes, the member is told to say everything again (15), because
+nobody knows what it has not heard. Nor does a newer verdict replace the news of one that was not heard: the
+coordinator tells a change once, and takes it for heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import (
+    AliveMember,
+    AnyRequest,
+    BeatingMember,
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+)
+
+__all__ = ["CLASSIC", "CONSUMERS", "Beat", "BeatKind", "Key", "Verdict", "is_alive_alone"]
+
+Key: TypeAlias = tuple[str, str]
+"""Group and member."""
+_LATE = Errors.COORDINATOR_NOT_AVAILABLE.value
+
+
+class Verdict(NamedTuple):
+    """The answer to a heartbeat of the consumer protocol. `assignment` None: it is as before."""
+
+    error_code: int
+    epoch: int = 0
+    assignment: Any = None
+    member_id: str | None = None
+    """As the coordinator has told it, of a heartbeat that goes to the log by itself."""
+    message: str | None = None
+
+
+class BeatKind(NamedTuple):
+    """The way of one kind of heartbeats to the log and back. A verdict is what a beat is answered with."""
+
+    record: Callable[[Sequence[Beat], dict[str, Any]], AnyRequest]
+    """The request for some heartbeats of one group. It is given the fields that all requests have."""
+    verdicts: Callable[[Any, Sequence[tuple[Key, int]]], list[Any]]
+    """The verdicts in the stream's answer, on these members with their generations or epochs."""
+    unheard: Callable[[int], Any]
+    """The verdict on a beat of which the stream says nothing in time."""
+    refused: Any
+    """The verdict on a beat that Kafka has not taken."""
+    lost: Any
+    """The verdict on the next beat, if that on an earlier one never comes; None: there is none."""
+    known_from: Callable[[Any], int | None]
+    """The generation or epoch of which a verdict tells; None: it tells of none."""
+    newest: Callable[[Any, Any], Any] | None
+    """The verdict for a member that has not heard the first of two, once there is the second.
+
+    None: a verdict is worth nothing once the member has been answered by another.
+    """
+
+
+class Beat(NamedTuple):
+    """The heartbeat of one member, which may come again and again."""
+
+    kind: BeatKind
+    request: AnyRequest
+    """As it came."""
+    member: BeatingMember | AliveMember
+    """The member in a record of many."""
+    key: Key
+    """The group and the member."""
+    at: int
+    """Its generation or epoch."""
+    most_bytes: int
+    """The most bytes that it takes in a record, since JSON writes some characters with six."""
+
+    @classmethod
+    def of(cls, request: HeartbeatRequest) -> Beat:
+        """The classic heartbeat of a request with one member."""
+        (member,) = request.beats
+        return cls(
+            CLASSIC,
+            request,
+            member,
+            (request.group_id, member.member_id),
+            member.generation_id,
+            _most_bytes(member),
+        )
+
+    @classmethod
+    def of_consumer(cls, request: ConsumerGroupHeartbeatRequest) -> Beat:
+        """The heartbeat of a member of the consumer protocol, which is alive."""
+        member = AliveMember(
+            member_id=request.member_id,
+            member_epoch=request.epoch,
+            group_instance_id=request.group_instance_id,
+        )
+        key = request.group_id, request.member_id
+        return cls(CONSUMERS, request, member, key, request.epoch, _most_bytes(member))
+
+
+def _most_bytes(member: BeatingMember | AliveMember) -> int:
+    return 100 + 6 * (len(member.member_id) + len(member.group_instance_id or ""))
+
+
+def is_alive_alone(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether all that it says is that its member is alive."""
+    says = (
+        request.rack_id,
+        request.subscribed_topic_names,
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        request.topic_partitions,
+    )
+    return request.epoch > 0 and request.rebalance_timeout_ms == -1 and says == (None,) * len(says)
+
+
+# -- the classic protocol --------------------------------------------------------------------------------
+
+
+def _classic_record(together: Sequence[Beat], common: dict[str, Any]) -> AnyRequest:
+    if len(together) == 1:
+        # As it came, but for its id: the last one may still wait for its verdict.
+        return msgspec.structs.replace(together[0].request, request_id=common["request_id"])
+    return HeartbeatRequest(members=[beat.member for beat in together], **common)  # type: ignore[misc]
+
+
+def _classic_verdicts(response: Any, beating: Sequence[tuple[Key, int]]) -> list[int]:
+    # The stream answers a request that it cannot read as a whole.
+    members = getattr(response, "members", msgspec.UNSET)
+    if members is msgspec.UNSET or not members:
+        return [response.error_code] * len(beating)
+    return [each.error_code for each in members]
+
+
+CLASSIC = BeatKind(
+    _classic_record,
+    _classic_verdicts,
+    lambda _: Errors.NONE.value,
+    refused=_LATE,
+    lost=None,
+    known_from=lambda _: None,
+    newest=None,
+)
+
+
+# -- the consumer protocol -------------------------------------------------------------------------------
+
+
+def _consumers_record(together: Sequence[Beat], common: dict[str, Any]) -> AnyRequest:
+    members: list[Any] = [beat.member for beat in together]
+    return ConsumerGroupHeartbeatRequest(members=members, **common)
+
+
+def _consumers_verdicts(response: Any, beating: Sequence[tuple[Key, int]]) -> list[Verdict]:
+    members = getattr(response, "members", msgspec.UNSET)
+    if response.error_code or members is msgspec.UNSET:
+        verdict = Verdict(
+            response.error_code,
+            getattr(response, "member_epoch", 0),
+            getattr(response, "assignment", None),
+            getattr(response, "member_id", None),
+            response.error_message,
+        )
+        return [verdict] * len(beating)
+    news = {each.member_id: each for each in members}
+    return [
+        Verdict(told.error_code, told.member_epoch, told.assignment)
+        if (told := news.get(member_id)) is not None
+        else Verdict(Errors.NONE.value, epoch)
+        for (_, member_id), epoch in beating
+    ]
+
+
+def _told_of(verdict: Verdict) -> int | None:
+    return None if verdict.error_code else verdict.epoch
+
+
+def _newest_of(kept: Verdict, newer: Verdict) -> Verdict:
+    """The newer verdict, with what it takes for granted that the member has heard before."""
+    if newer.error_code or newer.assignment is not None:
+        return newer
+    if kept.error_code:
+        return kept if kept.error_code == _LATE else newer
+    return newer._replace(epoch=max(kept.epoch, newer.epoch), assignment=kept.assignment)
+
+
+CONSUMERS = BeatKind(
+    _consumers_record,
+    _consumers_verdicts,
+    lambda epoch: Verdict(Errors.NONE.value, epoch),
+    refused=Verdict(_LATE),
+    lost=Verdict(_LATE),
+    known_from=_told_of,
+    newest=_newest_of,
+)
