@@ -13,6 +13,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -25,7 +26,7 @@ from group_coordinator.checkpoints.ledger import Ledger, Notes
 from group_coordinator.checkpoints.offset_log import rewrite_first_batch
 from group_coordinator.checkpoints.timeouts import timeout_of
 from group_coordinator.coordinator_state.deadlines import Deadlines
-from group_coordinator.coordinator_state.stored import decode_group
+from group_coordinator.coordinator_state.stored import SCHEMA_VERSION, decode_group
 from group_coordinator.jobs.java_errors import first_line
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def restore_checkpoint(
         # The others name offsets and partitions of that topic.
         notes = Notes(notes.outages)
     Ledger(files, notes).write()
-    write_identity(files, identity)
+    write_identity(files, msgspec.structs.replace(identity, schema_version=SCHEMA_VERSION))
     files.delete(RESTORING)
 
 

@@ -381,7 +381,7 @@ def test_kafka_streams_counts_exactly_once_with_its_group_at_the_brokers(
 def test_what_is_offered(both: Both) -> None:
     told = codec.decode_response(18, 2, ask(both.address, ApiVersionsRequest(version=2)))
     assert {25, 28, 68, 69, 88, 89} <= {each.api_key for each in told.api_keys}
-    counted = ("group_coordinator_gateway_requests_total", "ConsumerGroupHeartbeat", "of_brokers")
+    counted = ("group_coordinator_gateway_requests_total", "ConsumerGroupHeartbeat", "stream")
     assert counted in both.process.metrics()
 
 

@@ -27,6 +27,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.apis import APIS, Way
+from group_coordinator.gateway.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from tests.gateway.conftest import Running
 from tests.patience import PATIENCE_S, eventually
 
@@ -116,6 +117,12 @@ REQUESTS: dict[int, Any] = {
         version=version, groups_names=[group_id, "never", group_id]
     ),
     47: _delete_offsets,
+    68: lambda version, group_id: ConsumerGroupHeartbeatRequest(
+        version=version, group_id=group_id, member_id="m", member_epoch=3
+    ),
+    69: lambda version, group_id: ConsumerGroupDescribeRequest(
+        version=version, group_ids=[group_id, "never"], include_authorized_operations=True
+    ),
 }
 
 

@@ -29,6 +29,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.verify]
 GROUP, TOPIC, RECORDS = "payments", "payments", 30
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(2)]
 RESET_TO = 4
+SETTLED, LEDGER = "pay-settled", TopicPartition("ledger", 0)
+"""A group that has read all of a topic that is written in transactions."""
+LAG_S = "kafka_consumergroup_group_max_lag_seconds"
 
 
 class Observed(NamedTuple):
@@ -73,8 +76,22 @@ class Observed(NamedTuple):
             wait_for(lambda: members() == 1 and is_stable(admin))
             first.leave()
             wait_for(lambda: members() == 0)
+            self._settle(admin)
             to = {each: OffsetAndMetadata(RESET_TO, "set back", -1) for each in PARTITIONS}
             admin.alter_group_offsets(GROUP, to)
+
+    def _settle(self, admin: KafkaAdminClient) -> None:
+        """A group has read all records of a transaction, behind which its marker stands."""
+        admin.create_topics({LEDGER.topic: {"num_partitions": 1}})
+        admin.wait_for_topics([LEDGER.topic])
+        writer = KafkaProducer(bootstrap_servers=self.servers, transactional_id="ledger")
+        with closing(writer) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for _ in range(RECORDS):
+                producer.send(LEDGER.topic, b"entry", partition=LEDGER.partition)
+            producer.commit_transaction()
+        admin.alter_group_offsets(SETTLED, {LEDGER: OffsetAndMetadata(RECORDS, "", -1)})
 
 
 def is_stable(admin: KafkaAdminClient) -> bool:
@@ -112,7 +129,9 @@ def lag(observed: Observed, tmp_path_factory: pytest.TempPathFactory) -> dict[tu
     measuring = Process(tmp_path_factory.mktemp("lag"), "measure-lag", "--create-topics", *words)
     try:
         wait_for(lambda: measuring.metrics().get(("group_coordinator_lag_writes_total", "written"), 0) > 1)
-        assert measuring.probe("readyz") == (200, "measuring 1 groups")
+        assert measuring.probe("readyz") == (200, "measuring 2 groups")
+        # How old a record is has to be looked up.
+        wait_for(lambda: measuring.metrics().get((LAG_S, "kafka", SETTLED)) == 0, said=measuring.metrics)
         return measuring.metrics()
     finally:
         measuring.kill()
@@ -182,6 +201,13 @@ def test_lag_is_measured_by_what_the_brokers_have_committed(lag: Mapping[tuple[s
     assert lag["kafka_consumergroup_group_sum_lag", "kafka", GROUP] == 2 * left
     for number in ("0", "1"):
         assert lag["kafka_consumergroup_group_offset", "kafka", GROUP, number, TOPIC] == RESET_TO
+
+
+def test_a_marker_of_a_transaction_is_lag_in_records_and_none_in_time(
+    lag: Mapping[tuple[str, ...], float],
+) -> None:
+    assert lag["kafka_consumergroup_group_sum_lag", "kafka", SETTLED] == 1
+    assert lag[LAG_S, "kafka", SETTLED] == 0
 
 
 def test_the_history_answers_all_questions(observed: Observed, history: Path, tmp_path: Path) -> None:

@@ -236,14 +236,17 @@ class Local:
             self._classic_beats.add(beat, answer)
 
     def _consumers_answer(self, beat: Beat, verdict: Verdict) -> ConsumerGroupHeartbeatResponse:
-        is_error = verdict.error_code != Errors.NONE
+        is_error, message = verdict.error_code != Errors.NONE, verdict.message
+        if verdict.error_code == Errors.GROUP_ID_NOT_FOUND:
+            group_id = beat.request.group_id.removeprefix(self._origin.group_prefix)
+            message = f"Consumer group {group_id} not found."
         return ConsumerGroupHeartbeatResponse(
             request_id=beat.request.request_id,
             client_id=beat.request.client_id,
             group_id=beat.request.group_id,
             error_code=verdict.error_code,
             error=Errors.for_code(verdict.error_code).name,
-            error_message=verdict.message,
+            error_message=message,
             member_id=None if is_error else verdict.member_id or beat.member.member_id,
             member_epoch=verdict.epoch,
             heartbeat_interval_ms=0 if is_error else self._interval_ms,
