@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.consumer.advance import remove_members, tell_state
 from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
-from group_coordinator.coordinator_state.consumer.membership import Verdict, unknown
-from group_coordinator.coordinator_state.errors import Errors, not_found
+from group_coordinator.coordinator_state.consumer.membership import Verdict, not_the_owner, unknown
+from group_coordinator.coordinator_state.errors import not_found
 from group_coordinator.coordinator_state.events import MemberAway, RebalanceCause
 from group_coordinator.coordinator_state.requests.consumer import AWAY_EPOCH
 
@@ -28,11 +28,10 @@ def leave(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest) -> 
         return Verdict(*not_found(turn.group_id))
     group = turn.group
     instance_id = request.group_instance_id
-    if instance_id is not None and instance_id not in group.static_members:
-        return unknown(f"instance id {instance_id}")
-    if instance_id is not None and group.static_members[instance_id] != request.member_id:
-        message = f"instance id {instance_id} is that of another member now"
-        return Verdict(Errors.FENCED_INSTANCE_ID, message)
+    if instance_id is not None:
+        owner_id = group.static_members.get(instance_id)
+        if owner_id != request.member_id:
+            return not_the_owner(instance_id, owner_id)
     member = group.members.get(request.member_id)
     if member is None:
         return unknown(f"member {request.member_id}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.responses import AssignedTopic
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["Verdict", "fenced", "knows_its_epoch", "refusal", "unknown"]
+__all__ = ["Verdict", "fenced", "knows_its_epoch", "not_the_owner", "refusal", "unknown"]
 
 
 class Verdict(NamedTuple):
@@ -52,7 +52,7 @@ def refusal(
     if group_instance_id is not None:
         owner_id = group.static_members.get(group_instance_id)
         if not joins and owner_id != member_id:
-            return _not_the_owner(group_instance_id, owner_id)
+            return not_the_owner(group_instance_id, owner_id)
         takes_over = owner_id is not None and owner_id != member_id
         if takes_over and not group.members[owner_id or ""].is_away:
             message = f"instance id {group_instance_id} is in use, and its member has not left"
@@ -78,7 +78,8 @@ def _refusal_without_group(turn: Turn[ConsumerGroup], *, joins: bool) -> Verdict
     return None
 
 
-def _not_the_owner(group_instance_id: str, owner_id: str | None) -> Verdict:
+def not_the_owner(group_instance_id: str, owner_id: str | None) -> Verdict:
+    """The answer to one that is not the owner of its instance id; `owner_id` None: nobody is."""
     if owner_id is None:
         return unknown(f"instance id {group_instance_id}")
     message = f"instance id {group_instance_id} is that of another member now"

@@ -16,7 +16,7 @@ from group_coordinator.coordinator_state.responses import (
     ConsumerMemberResult,
     ReplyTo,
 )
-from group_coordinator.gateway.beat_kinds import CONSUMERS, Beat, Verdict, is_alive_alone
+from group_coordinator.gateway.beat_kinds import CONSUMERS, Beat, Verdict
 from group_coordinator.gateway.beats import Beats
 from group_coordinator.gateway.translation import Sender
 
@@ -107,7 +107,7 @@ def test_only_a_beat_that_says_nothing_else_is_a_sign_of_life() -> None:
     silent = ConsumerGroupHeartbeatRequest(
         request_id="1", client_id="c", group_id="g", member_id="m", member_epoch=1
     )
-    assert is_alive_alone(silent)
+    assert silent.is_bare
     for said in (
         {"member_epoch": 0},
         {"member_epoch": -1},
@@ -118,7 +118,7 @@ def test_only_a_beat_that_says_nothing_else_is_a_sign_of_life() -> None:
         {"server_assignor": "range"},
         {"topic_partitions": []},
     ):
-        assert not is_alive_alone(msgspec.structs.replace(silent, **said)), said
+        assert not msgspec.structs.replace(silent, **said).is_bare, said
 
 
 def test_many_become_one_record_and_its_answer_has_the_news(members: Members) -> None:

@@ -27,7 +27,7 @@ from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
 )
 
-__all__ = ["CLASSIC", "CONSUMERS", "Beat", "BeatKind", "Key", "Verdict", "is_alive_alone"]
+__all__ = ["CLASSIC", "CONSUMERS", "Beat", "BeatKind", "Key", "Verdict"]
 
 Key: TypeAlias = tuple[str, str]
 """Group and member."""
@@ -109,18 +109,6 @@ class Beat(NamedTuple):
 
 def _most_bytes(member: BeatingMember | AliveMember) -> int:
     return 100 + 6 * (len(member.member_id) + len(member.group_instance_id or ""))
-
-
-def is_alive_alone(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether all that it says is that its member is alive."""
-    says = (
-        request.rack_id,
-        request.subscribed_topic_names,
-        request.subscribed_topic_regex,
-        request.server_assignor,
-        request.topic_partitions,
-    )
-    return request.epoch > 0 and request.rebalance_timeout_ms == -1 and says == (None,) * len(says)
 
 
 # -- the classic protocol --------------------------------------------------------------------------------

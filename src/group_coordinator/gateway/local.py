@@ -34,7 +34,7 @@ from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.addresses import coordinator_of, hash_of
 from group_coordinator.gateway.answers import Waiting
-from group_coordinator.gateway.beat_kinds import CONSUMERS, Beat, Verdict, is_alive_alone
+from group_coordinator.gateway.beat_kinds import CONSUMERS, Beat, Verdict
 from group_coordinator.gateway.beats import Beats
 from group_coordinator.gateway.fetches import judge
 from group_coordinator.gateway.group_apis import find_coordinator, list_groups
@@ -302,7 +302,7 @@ class Local:
                 self._send(asked, client, now_s, respond)
 
     def _is_alive(self, beat: ConsumerGroupHeartbeatRequest, now_s: float) -> bool:
-        return is_alive_alone(beat) and self.rules.refuses(beat, _record(beat), now_s) is None
+        return beat.is_bare and self.rules.refuses(beat, _record(beat), now_s) is None
 
     def _beat_in_full(
         self,
