@@ -24,6 +24,7 @@ from kafka.errors import KafkaError
 
 from group_coordinator.checkpoints.watches import Watch, begin_watch, open_watches
 from group_coordinator.client.ask_offsets import ends_of
+from group_coordinator.client.since import partitions_there
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.jobs.lookups import SOON
 from group_coordinator.streaming.overtaken import Overtaken
@@ -124,11 +125,7 @@ class Corrections:
     def _at_the_ends(self) -> tuple[KafkaConsumer, dict[TopicPartition, int]]:
         consumer = KafkaConsumer(**self._client_config, **SOON, group_id=None, enable_auto_commit=False)
         try:
-            partitions = [
-                TopicPartition(topic, number)
-                for topic in self._topics
-                for number in consumer.partitions_for_topic(topic) or ()
-            ]
+            partitions = [each for topic in self._topics for each in partitions_there(consumer, topic)]
             consumer.assign(partitions)
             ends = ends_of(consumer, partitions)
             for partition, end in ends.items():

@@ -15,13 +15,13 @@ T = TypeVar("T")
 PATIENCE_S = 240
 """Seconds. Only what never comes takes that long: a busy machine is ten times as slow as a quiet one."""
 
-_LOOK_EVERY_S = 0.02
+LOOK_EVERY_S = 0.02
 
 
 def wait_for(
     condition: Callable[[], T],
     *,
-    meanwhile: Callable[[], object] = lambda: time.sleep(_LOOK_EVERY_S),
+    meanwhile: Callable[[], object] = lambda: time.sleep(LOOK_EVERY_S),
     said: Callable[[], object] = lambda: "",
 ) -> T:
     """Wait until `condition` is true, and return what it returned.
@@ -47,7 +47,7 @@ async def eventually(condition: Callable[[], object]) -> None:
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not await is_so():  # noqa: ASYNC110 - it is about anything
-                await asyncio.sleep(_LOOK_EVERY_S)
+                await asyncio.sleep(LOOK_EVERY_S)
     except TimeoutError:
         raise AssertionError(f"not in {PATIENCE_S} s: {_source(condition)}") from None
 

@@ -8,12 +8,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from group_coordinator.client.foreign import Records
+from group_coordinator.client.since import partitions_there
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.newest import Newest
@@ -21,6 +22,7 @@ from group_coordinator.coordinator_state.newest import Newest
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from kafka import TopicPartition
     from prometheus_client.core import Metric
 
 __all__ = ["GroupMetrics"]
@@ -56,9 +58,7 @@ class GroupMetrics(Collector):
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
-        partitions = [
-            TopicPartition(topic, number) for number in self._consumer.partitions_for_topic(topic) or ()
-        ]
+        partitions = partitions_there(self._consumer, topic)
         self._consumer.assign(partitions)
         self._consumer.seek_to_beginning(*partitions)
         self._thread = threading.Thread(target=self._read, name="group-metrics", daemon=True)

@@ -6,17 +6,20 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
 from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.foreign import Records
+from group_coordinator.client.since import partitions_there
 from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import KnownTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from kafka import TopicPartition
 
     from group_coordinator.streaming.watching.watch import Watch
 
@@ -62,8 +65,7 @@ class Pictures:
             raise
 
     def _begin(self) -> dict[TopicPartition, int]:
-        numbers = self._consumer.partitions_for_topic(self._topic) or ()
-        partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+        partitions = partitions_there(self._consumer, self._topic)
         begins, ends = (ask(self._consumer, partitions, _TRY_MS) for ask in (begins_of, ends_of))
         self._consumer.assign(partitions)
         for partition in partitions:

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator.streaming.settings import CoordinatorSettings
-from tests.patience import PATIENCE_S, wait_for
+from tests.patience import LOOK_EVERY_S, PATIENCE_S, wait_for
 from tests.rooms import ROOT
 
 _numbers = itertools.count(1)
@@ -69,8 +70,12 @@ class Process:
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Wait until it is so, while the process runs; what it has said tells why it never was."""
-        wait_for(lambda: condition() or self._process.poll() is not None, said=lambda: self.said)
-        assert condition(), self.said
+
+        def runs() -> None:
+            assert self._process.poll() is None or condition(), self.said
+            time.sleep(LOOK_EVERY_S)
+
+        wait_for(condition, meanwhile=runs, said=lambda: self.said)
 
     def error(self) -> str:
         """Wait until it has ended, by an error, and return what it has said of that.

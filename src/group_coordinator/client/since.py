@@ -1,7 +1,8 @@
-"""The places in a topic from which on its records are not older than a time."""
+"""The partitions of a topic, and the places from which on its records are not older than a time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -11,7 +12,10 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.ask_offsets import offsets_of
 
-__all__ = ["offsets_since", "partitions_of"]
+__all__ = ["offsets_since", "partitions_of", "partitions_there"]
+
+_THERE_S = 10.0
+_AGAIN_S = 0.1
 
 
 def partitions_of(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
@@ -21,6 +25,22 @@ def partitions_of(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
             TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())
         ]
     return []
+
+
+def partitions_there(
+    consumer: KafkaConsumer, topic: str, patience_s: float = _THERE_S
+) -> list[TopicPartition]:
+    """The partitions, by number, of a topic that somebody has made.
+
+    Brokers tell of a new topic one after the other. Somebody who took the first answer as it is would read
+    nothing for ever. Raises a KafkaError; `UnknownTopicOrPartitionError` if no broker tells of it in time.
+    """
+    deadline = time.monotonic() + patience_s
+    while not (numbers := consumer.partitions_for_topic(topic)):
+        if time.monotonic() > deadline:
+            raise UnknownTopicOrPartitionError(f"there is no topic {topic}")
+        time.sleep(_AGAIN_S)
+    return [TopicPartition(topic, number) for number in sorted(numbers)]
 
 
 def offsets_since(

@@ -8,8 +8,8 @@ from typing import Any, Self
 import msgspec
 from kafka import KafkaConsumer
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
-from kafka.structs import TopicPartition
 
+from group_coordinator.client.since import partitions_there
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import GroupPicture
@@ -69,9 +69,9 @@ class Observer:
         try:
             self._consumer.assign(
                 [
-                    TopicPartition(topic, partition)
+                    partition
                     for topic in (self._groups_topic, self._events_topic)
-                    for partition in self._consumer.partitions_for_topic(topic) or ()
+                    for partition in partitions_there(self._consumer, topic)
                 ]
             )
             while not self._closing:
