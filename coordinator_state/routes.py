@@ -131,25 +131,24 @@ def _apply_consumers(
     is_consumers = turn.has(ConsumerGroup.KIND)
     consumers = cast("Turn[ConsumerGroup]", turn)
     match request:
-        case TopicMetadataRequest():
-            # A group that is not there, or not of this kind any more, names no topics.
-            return take_topic_metadata(consumers, request) if is_consumers else None
-        case ConsumerGroupDescribeRequest():
-            handle_consumer_group_describe(consumers, request)
-        case ConsumerGroupHeartbeatRequest() if (
-            turn.exists and not is_consumers and not (turn.group.is_empty and _joins(request))
-        ):
-            message = f"Group {turn.group_id} is not a consumer group."
-            turn.reply(request.reply_to, request.refused(Errors.GROUP_ID_NOT_FOUND, message))
-        case ConsumerGroupHeartbeatRequest():
+        case ConsumerGroupHeartbeatRequest() if is_consumers or not turn.exists or _takes_over(turn, request):
             # To make an id takes longer than all else that most heartbeats do.
             needs_id = not request.member_id and request.members is msgspec.UNSET
             new_id = new_member_id(request.client_id) if needs_id else ""
             handle_consumer_group_heartbeat(consumers, request, new_id)
+        case ConsumerGroupHeartbeatRequest():
+            message = f"Group {turn.group_id} is not a consumer group."
+            turn.reply(request.reply_to, request.refused(Errors.GROUP_ID_NOT_FOUND, message))
+        case ConsumerGroupDescribeRequest():
+            handle_consumer_group_describe(consumers, request)
+        case TopicMetadataRequest():
+            # A group that is not there, or not of this kind any more, names no topics.
+            return take_topic_metadata(consumers, request) if is_consumers else None
         case _:
             assert_never(request)
     return None
 
 
-def _joins(request: ConsumerGroupHeartbeatRequest) -> bool:
-    return request.epoch == JOIN_EPOCH
+def _takes_over(turn: Turn[AnyGroup], request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a classic group becomes one of consumers by it."""
+    return turn.group.is_empty and request.epoch == JOIN_EPOCH

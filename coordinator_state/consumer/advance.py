@@ -100,15 +100,13 @@ def assign(turn: Turn[ConsumerGroup]) -> None:
 
 
 def _subscribers(group: ConsumerGroup) -> list[Subscriber]:
-    topics: dict[int, frozenset[int]] = {}
-    subscribers = []
-    for member in group.members.values():
-        if member.subscription not in topics:
-            topics[member.subscription] = frozenset(group.existing_topics(member))
-        own = topics[member.subscription]
-        target = group.targets[member.member_id]
-        subscribers.append(Subscriber(member.member_id, member.group_instance_id, own, target))
-    return subscribers
+    members, targets = group.members.values(), group.targets
+    numbers = {member.subscription for member in members}
+    topics = {number: frozenset(group.existing_topics(number)) for number in sorted(numbers)}
+    return [
+        Subscriber(it.member_id, it.group_instance_id, topics[it.subscription], targets[it.member_id])
+        for it in members
+    ]
 
 
 def reconcile_member(
@@ -132,7 +130,7 @@ def reconcile_member(
         unpack(member.target),
         group.is_free,
         owned,
-        group.existing_topics(member),
+        group.existing_topics(member.subscription),
         subscription_changed=subscription_changed,
     )
     if after is before:

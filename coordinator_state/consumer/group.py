@@ -112,6 +112,11 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         return holders
 
     @cached_property
+    def _votes(self) -> Counter[str]:
+        """How many members name each assignor."""
+        return Counter(each.server_assignor for each in self.members.values() if each.server_assignor)
+
+    @cached_property
     def targets(self) -> dict[str, Partitions]:
         """The targets of all members, whose sets nobody changes. Each assignment reads them all."""
         return {member_id: unpack(member.target) for member_id, member in self.members.items()}
@@ -142,6 +147,7 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     def _count(self, member: ConsumerMember, sign: int) -> None:
         self.unsettled += sign * (not self.is_settled(member))
         self.member_bytes += sign * self.size_of(member)
+        self._count_vote(member, sign)
         if "_holders" in self.__dict__:
             for pair in _pairs(member.share):
                 self._holders[pair] += sign
@@ -150,21 +156,27 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
             if sign > 0:
                 self.targets[member.member_id] = unpack(member.target)
 
+    def _count_vote(self, member: ConsumerMember, sign: int) -> None:
+        if member.server_assignor and "_votes" in self.__dict__:
+            self._votes[member.server_assignor] += sign
+
     def size_of(self, member: ConsumerMember) -> int:
         """Bytes that a member adds to a picture, with its subscription and without its partitions."""
         if member.subscription < 0:
             return member.size
-        return member.size + len(msgspec.json.encode(self.subscriptions.names(member.subscription)))
+        return member.size + self.subscriptions.size(member.subscription)
 
     def change_facts(self, member: ConsumerMember, changes: Mapping[str, object]) -> None:
         """Change what is known of a member besides its partitions: fields of `ConsumerMember` by name."""
         self.member_bytes -= member.size
+        self._count_vote(member, -1)
         if self.static_members.get(member.group_instance_id or "") == member.member_id:
             del self.static_members[member.group_instance_id or ""]
         for name, value in changes.items():
             setattr(member, name, value)
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
+        self._count_vote(member, 1)
         self.member_bytes += member.size
 
     def change_subscription(self, member: ConsumerMember, names: Iterable[str]) -> None:
@@ -198,7 +210,8 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     def change_targets(self, targets: dict[str, Partitions]) -> list[str]:
         """Let all members have these targets; return the ids of those whose target was another one."""
         before, self.targets = self.targets, targets
-        changed = [it for it in self.members if targets[it] != before[it]]
+        # Most are not only alike, but the very same.
+        changed = [it for it in self.members if targets[it] is not before[it] and targets[it] != before[it]]
         for member_id in changed:
             self.members[member_id].target = pack(targets[member_id])
         return changed
@@ -211,16 +224,17 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     def advance_assignment(self) -> None:
         """Let the targets be those of the group epoch, now."""
         self.assignment_epoch, self.assigned_at_ms = self.generation_id, self.now_ms
-        self.unsettled = sum(not self.is_settled(member) for member in self.members.values())
+        # No member can be at an epoch that begins now.
+        self.unsettled = len(self.members)
 
     @property
     def is_at_rest(self) -> bool:
         """Whether the work is divided for all that the group knows."""
         return self.generation_id == self.assignment_epoch and not self.metadata_changed
 
-    def existing_topics(self, member: ConsumerMember) -> set[int]:
-        """The numbers of the topics that a member names and that there are."""
-        names = self.subscriptions.names(member.subscription)
+    def existing_topics(self, subscription: int) -> set[int]:
+        """The numbers of the topics of a subscription that there are."""
+        names = self.subscriptions.names(subscription)
         return {topic.number for topic in self.topics.existing(names)}
 
     @property
@@ -230,7 +244,7 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
 
     def preferred_assignor(self, assignors: Sequence[str]) -> str:
         """The assignor that most members name, of those a first one in `assignors`; that one if none does."""
-        votes = Counter(member.server_assignor for member in self.members.values() if member.server_assignor)
+        votes = self._votes
         return max(assignors, key=lambda name: (votes[name], -assignors.index(name)))
 
     # -- questions that are asked of every kind of group -----------------------------------------

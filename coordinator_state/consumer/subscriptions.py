@@ -36,6 +36,8 @@ class Subscriptions:
         self._next_number, self._all = stored.next_number, dict(stored.subscriptions)
         self._numbers = {each.names: number for number, each in self._all.items()}
         self._names: dict[str, None] | None = None
+        # Thousands of members may have the same one, with thousands of names.
+        self._sizes: dict[int, int] = {}
 
     def encode(self) -> bytes:
         """The stored form."""
@@ -44,6 +46,12 @@ class Subscriptions:
     def names(self, number: int) -> tuple[str, ...]:
         """The topics of one, sorted."""
         return self._all[number].names
+
+    def size(self, number: int) -> int:
+        """Bytes of one in a picture."""
+        if number not in self._sizes:
+            self._sizes[number] = len(msgspec.json.encode(self._all[number].names))
+        return self._sizes[number]
 
     @property
     def is_homogeneous(self) -> bool:
@@ -78,6 +86,7 @@ class Subscriptions:
         subscription.members -= 1
         if not subscription.members:
             del self._all[number], self._numbers[subscription.names]
+            self._sizes.pop(number, None)
             self._names = None
 
 

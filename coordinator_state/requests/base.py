@@ -49,7 +49,7 @@ class Request(
     OLDEST_VERSION: ClassVar[int] = 0
     NEWEST_VERSION: ClassVar[int]
     """Lowest and highest `api_version` that is understood; all between them are."""
-    STATIC_VERSION: ClassVar[int]
+    STATIC_VERSION: ClassVar[int] = 0
     """Lowest `api_version` in which a `group_instance_id` is given or told (KIP-345)."""
     IS_READING: ClassVar[bool] = False
     """Whether it only asks, so that it may be put off (`max.read.bytes`)."""
@@ -107,7 +107,7 @@ class Request(
             return lacking
         if self.NEEDS_GROUP_ID and not self.group_id:
             return Errors.INVALID_GROUP_ID, "group_id must not be empty"
-        if self.instance_ids and self.version < self.STATIC_VERSION:
+        if self.version < self.STATIC_VERSION and self.instance_ids:
             message = f"version {self.STATIC_VERSION} is the first with a group_instance_id"
             return Errors.UNSUPPORTED_VERSION, f"{message} - at `$.group_instance_id`"
         return Errors.NONE, None

@@ -117,15 +117,16 @@ class ConsumerGroupHeartbeatRequest(MemberRequest, frozen=True, tag="consumer_gr
     @property
     def is_bare(self) -> bool:
         """Whether all that it says is that its member is alive."""
-        says = (
-            self.rack_id,
-            self.subscribed_topic_names,
-            self.subscribed_topic_regex,
-            self.server_assignor,
-            self.topic_partitions,
+        return (
+            self.epoch > 0
+            and self.topic_partitions is None
+            and self.subscribed_topic_names is None
+            and self.subscribed_topic_regex is None
+            and self.server_assignor is None
+            and self.rack_id is None
+            and self.rebalance_timeout_ms == -1
+            and not self.topics
         )
-        is_silent = says == (None,) * len(says) and not self.topics
-        return self.epoch > 0 and self.rebalance_timeout_ms == -1 and is_silent
 
     @property
     def is_full(self) -> bool:
@@ -155,20 +156,24 @@ class ConsumerGroupHeartbeatRequest(MemberRequest, frozen=True, tag="consumer_gr
     def _broken(self) -> str | None:
         epoch = self.epoch
         needs_id = self.version >= self.CLIENT_ID_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
-        given = {
-            "MemberId": self.member_id if needs_id else None,
-            "GroupId": self.group_id,
-            "InstanceId": self.group_instance_id,
-            "RackId": self.rack_id,
-        }
-        for name, text in given.items():
-            if text is not None and not text.strip():
-                return f"{name} can't be empty."
+        if (name := self._empty(needs_id=needs_id)) is not None:
+            return f"{name} can't be empty."
         if epoch == JOIN_EPOCH:
             return self._lacks_to_join()
         if epoch == AWAY_EPOCH and self.group_instance_id is None:
             return "InstanceId can't be null."
         return f"MemberEpoch is {epoch}, but must be greater than or equal to -2." if epoch < -2 else None  # noqa: PLR2004
+
+    def _empty(self, *, needs_id: bool) -> str | None:
+        """Kafka's name of a field that is empty and must not be."""
+        # One after the other, since each heartbeat comes here.
+        if needs_id and not self.member_id.strip():
+            return "MemberId"
+        if not self.group_id.strip():
+            return "GroupId"
+        if self.group_instance_id is not None and not self.group_instance_id.strip():
+            return "InstanceId"
+        return "RackId" if self.rack_id is not None and not self.rack_id.strip() else None
 
     def _lacks_to_join(self) -> str | None:
         if self.rebalance_timeout_ms == -1:

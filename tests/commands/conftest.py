@@ -30,6 +30,8 @@ def start(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[..., Job]
     yield start
     for job in jobs:
         job.kill()
+        # Shown if the test fails.
+        print(*job.said, sep="\n")
 
 
 @pytest.fixture

@@ -43,6 +43,8 @@ def watch(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[..., Obse
 
         def start(*arguments: str) -> ObserveJob:
             job = ObserveJob(bootstrap_servers, tmp_path, f"observed-{tmp_path.name}", *arguments)
+            # Shown if the test fails.
+            stack.callback(lambda: print(*job.said, sep="\n"))
             stack.callback(job.kill)
             return job
 

@@ -45,12 +45,18 @@ def topics_by_name(numbers: Iterable[int], topics: Mapping[int, Topic]) -> list[
 
 
 def kept(subscriber: Subscriber, topics: Mapping[int, Topic]) -> Partitions:
-    """Return what a member can keep of its target: partitions that exist, of topics that it subscribes to."""
+    """Return what a member can keep of its target: partitions that exist, of topics that it subscribes to.
+
+    It is the very target if that is all of it.
+    """
+    own, target = subscriber.topics, subscriber.target
+    for number, partitions in target.items():
+        if number not in own or max(partitions) >= topics[number].partitions:
+            break
+    else:
+        return target
     found: Partitions = {}
-    for number, partitions in subscriber.target.items():
-        if number in subscriber.topics:
-            count = topics[number].partitions
-            still = partitions if max(partitions) < count else {each for each in partitions if each < count}
-            if still:
-                found[number] = still
+    for number, partitions in target.items():
+        if number in own and (still := {each for each in partitions if each < topics[number].partitions}):
+            found[number] = still
     return found
