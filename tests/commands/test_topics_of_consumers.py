@@ -66,6 +66,8 @@ def test_it_gets_their_partitions_as_they_are_made_grow_are_deleted_and_made_aga
         def make(name: str, partitions: int) -> str:
             wait_for(lambda: name not in admin.list_topics())
             admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}})
+            # Before that it has no id.
+            admin.wait_for_topics([name])
             (described,) = admin.describe_topics([name])
             return topic_id_of(described)
 

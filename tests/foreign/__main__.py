@@ -75,6 +75,11 @@ class Member(Program):
         """How many records it has read."""
         return int((re.findall(r"^committed (\d+)$", self.said, re.MULTILINE) or ["0"])[-1])
 
+    @property
+    def values(self) -> list[bytes]:
+        """What it has read; only franz-go's says that."""
+        return [each.encode() for each in re.findall(r"^read (.*)$", self.said, re.MULTILINE)]
+
     def leave(self) -> None:
         exit_code = self.terminate()
         assert exit_code in (0, 128 + signal.SIGTERM), f"exit code {exit_code}\n{self.said}"

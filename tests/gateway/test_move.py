@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from itertools import count
+from itertools import chain, count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,8 @@ from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.brokers_guard import is_guard
 from tests.commands.job import COMMAND, Process
+from tests.foreign.__main__ import Member as Foreign
+from tests.foreign.__main__ import Missing, build_go
 from tests.gateway.clients import Librdkafka, console_consumer, kafka_python
 from tests.gateway.conftest import Running, start_gateway
 from tests.patience import PATIENCE_S, wait_for
@@ -34,7 +37,7 @@ from tests.patience import PATIENCE_S, wait_for
 pytestmark = pytest.mark.spark
 
 PARTITIONS = 4
-FLEET, JAVAS = 20, 2
+FLEET, JAVAS, FRANZES = 20, 2, 2
 GROUPS, GROUP_SIZE = 20, 10
 JAVA = {"session.timeout.ms": "10000", "enable.auto.commit": "true", "auto.commit.interval.ms": "500"}
 _numbers = count()
@@ -255,10 +258,16 @@ def test_a_straggler_at_the_broker_is_refused_and_a_member_that_stays_is_named(s
 
 @pytest.mark.verify
 def test_a_fleet_follows_a_command_that_is_killed_and_run_again_while_a_gateway_is_paused(
-    running: Running, stage: Stage
+    running: Running, stage: Stage, tmp_path: Path
 ) -> None:
-    """Members of three clients at two gateways; the ledger has what all of them have read."""
+    """Members of four clients at two gateways; the ledger has what all of them have read."""
     topic = group = stage.topic(FLEET)
+    try:
+        go = [build_go(tmp_path), "franz-go"]
+    except Missing:
+        # More of the others take their places.
+        go = []
+    franzes = FRANZES if go else 0
     second = start(running, stage.sides)
     with ExitStack() as stack:
         stack.callback(second.kill)
@@ -268,11 +277,15 @@ def test_a_fleet_follows_a_command_that_is_killed_and_run_again_while_a_gateway_
         where = [stage.address, address]
         fleet = Fleet(
             *(Librdkafka(where[it % 2], [topic], group, **commits) for it in range(FLEET // 2)),
-            *(Python(where[it % 2], [topic], group) for it in range(FLEET - FLEET // 2 - JAVAS)),
+            *(Python(where[it % 2], [topic], group) for it in range(FLEET - FLEET // 2 - JAVAS - franzes)),
         )
         stack.callback(fleet.stop)
         javas = [
             stack.enter_context(console_consumer(where[it % 2], topic, group, **JAVA)) for it in range(JAVAS)
+        ]
+        franz = [
+            stack.enter_context(Foreign(tmp_path / f"franz{it}", [*go, where[it % 2], topic, group, "range"]))
+            for it in range(franzes)
         ]
         told: list[bytes] = []
         readers = [threading.Thread(target=_read, args=(each, told)) for each in javas]
@@ -292,11 +305,13 @@ def test_a_fleet_follows_a_command_that_is_killed_and_run_again_while_a_gateway_
         work.close()
 
         def read() -> Counter[bytes]:
-            return fleet.read + Counter(list(told))
+            return fleet.read + Counter([*told, *chain.from_iterable(each.values for each in franz)])
 
         wait_for(lambda: work.all <= read().keys())
         found = {"written": len(work.all), "repeated": read().total() - len(read())}
         print("ledger:", json.dumps(found))
+        for go_member in franz:
+            go_member.leave()
         for java in javas:
             java.kill()
         for reader in readers:

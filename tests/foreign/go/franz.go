@@ -54,6 +54,9 @@ func franzGo(ctx context.Context, address, topic, group, strategy string) error 
 		if err := fetches.Err(); err != nil {
 			return err
 		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			fmt.Println("read", string(record.Value))
+		})
 		if err := client.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
