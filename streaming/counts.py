@@ -21,8 +21,8 @@ from group_coordinator.coordinator_state.events import (
     OffsetsExpired,
     StateChanged,
 )
-from group_coordinator.coordinator_state.requests import HeartbeatRequest
-from group_coordinator.coordinator_state.responses import HeartbeatResponse
+from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest, HeartbeatRequest
+from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse, HeartbeatResponse
 from group_coordinator.coordinator_state.step import StepResult
 from group_coordinator.streaming.timers import Timers
 
@@ -95,8 +95,8 @@ class Counts:
 
     def _take_response(self, response: Response | InvalidRequestResponse) -> None:
         self.responses[_tag(response) or "unreadable", response.error] += 1
-        # Members join as soon as they are told that their group rebalances.
-        self.followed += isinstance(response, HeartbeatResponse) and _tells_of_an_error(response)
+        # Members join as soon as they are told that their group rebalances, and say what they have given up.
+        self.followed += _tells_members_to_act(response)
 
     def _take_event(self, event: Event) -> None:
         self.events[_tag(event)] += 1
@@ -158,15 +158,22 @@ def _is_in_step(request: AnyRequest) -> bool:
 
     Programs and gateways send those at instants of their own, whatever is answered to others.
     """
-    if not isinstance(request, HeartbeatRequest):
+    if not isinstance(request, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
         return False
     return request.members is not msgspec.UNSET or request.quiet is True
 
 
-def _tells_of_an_error(response: HeartbeatResponse) -> bool:
-    if response.error_code or response.members is msgspec.UNSET:
-        return response.error_code != 0
-    return any(each.error_code for each in response.members)
+def _tells_members_to_act(response: Response | InvalidRequestResponse) -> bool:
+    """Whether it answers heartbeats with an error, or with other partitions."""
+    if not isinstance(response, HeartbeatResponse | ConsumerGroupHeartbeatResponse):
+        return False
+    if response.error_code:
+        return True
+    if isinstance(response, ConsumerGroupHeartbeatResponse):
+        # An answer to several members names those alone for which there is news.
+        of_many = response.members is not msgspec.UNSET and bool(response.members)
+        return of_many or response.assignment is not None
+    return response.members is not msgspec.UNSET and any(each.error_code for each in response.members)
 
 
 def _tag(message: object) -> str:

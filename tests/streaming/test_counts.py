@@ -108,6 +108,36 @@ def test_heartbeats_that_others_may_follow_soon(way: str, generation_id: int, fo
     assert (found["requests"], found.get("followed", 0)) == ({"heartbeat": 1}, followed)
 
 
+@pytest.mark.parametrize(
+    ("way", "epoch", "followed"),
+    [
+        ("one that waits for the answer", 2, 1),
+        ("one that does not", 2, 0),
+        ("several together", 2, 0),
+        # One is fenced, and joins again.
+        ("one that waits for the answer", 7, 2),
+        ("one that does not", 7, 1),
+        ("several together", 7, 1),
+        # One is told again what it has.
+        ("several together", 1, 1),
+    ],
+)
+def test_heartbeats_of_consumers_that_others_may_follow_soon(way: str, epoch: int, followed: int) -> None:
+    says = {"rebalance_timeout_ms": 9_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    hint = {"topics": [{"name": "t", "partitions": 2}]}
+    api = "consumer_group_heartbeat"
+    joined = call(None, request(0, 5_000, api=api, member_id="m", member_epoch=0, **says, **hint))
+    assert counted(joined)["followed"] == 2
+    member = {"member_id": "m", "member_epoch": epoch}
+    how = {
+        "one that waits for the answer": member,
+        "one that does not": {**member, "quiet": True},
+        "several together": {"members": [member]},
+    }[way]
+    found = counted(call(joined.state, request(1, 9_000, api=api, **how), watermark_ms=9_000))
+    assert (found["requests"], found.get("followed", 0)) == ({api: 1}, followed)
+
+
 # -- offsets -----------------------------------------------------------------------------------------
 
 
