@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary, finalize
 
 import pytest
 from hypothesis import HealthCheck, settings
+from kafka import KafkaConsumer
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
@@ -104,6 +105,18 @@ def _closed_sockets() -> Iterator[None]:
         patch.setattr(KafkaNetSocket, "sock_connect", sock_connect)
         patch.setattr(KafkaTCPTransport, "__init__", init_transport)
         patch.setattr(NetworkSelector, "close", close_all)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _metadata_soon() -> Iterator[None]:
+    """Let consumers of kafka-python 3.0.12 look at metadata again in time for a test.
+
+    One asks for metadata of no topics when it is made. If it is slow to subscribe, it takes the answer to
+    that for the topics' own. So it knows none of them until metadata is five minutes old.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(KafkaConsumer.DEFAULT_CONFIG, "metadata_max_age_ms", 5_000)
         yield
 
 
