@@ -8,6 +8,8 @@
   stream's own time.
 * `1000` and `10000`: members of 10 groups that beat every 3 s. CPU time of the stream, the gateway and the
   broker, and of the broker when the same members are at its own coordinator.
+* `consumers1000` and `consumers10000`: the same with members of the consumer protocol, that beat as often,
+  beside classic ones.
 
 Each member has a connection. CPU time is that of processes, in percent of a core. The stream has the last
 core for itself, and is stopped while members are at the broker.
@@ -27,7 +29,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 from benchmarks.brokers import until_ready
-from benchmarks.crowd import COMMIT, FETCH, TOGETHER, Crowd
+from benchmarks.crowd import CLASSIC, COMMIT, CONSUMER, FETCH, TOGETHER, Crowd
 from benchmarks.gateways import Gateway
 from benchmarks.load import closed_loop
 from benchmarks.members import Members
@@ -55,6 +57,10 @@ _LEAD_S = 3.0
 _TAIL_S = 1.0
 _PROBES_A_SECOND = 5
 _NOBODY = "nobody beats"
+_SHARED = "shared"
+"""The topic that members of the consumer protocol share."""
+_SESSION_MS = "1800000"
+"""Members say nothing while others are measured."""
 Figures = dict[str, Any]
 
 
@@ -105,14 +111,18 @@ class _Scene(NamedTuple):
     @contextmanager
     def set(cls, plan: Plan) -> Iterator[_Scene]:
         # Both wait for members of a new group equally long.
-        delay = {"group.initial.rebalance.delay.ms": _DELAY_MS}
+        given = {
+            "group.initial.rebalance.delay.ms": _DELAY_MS,
+            "group.consumer.session.timeout.ms": _SESSION_MS,
+        }
+        longest = {"group.consumer.max.session.timeout.ms": _SESSION_MS}
         with ExitStack() as stack:
-            stage = stack.enter_context(Stage(apart=True, broker=delay))
-            stream = stack.enter_context(stage.stream(COORDINATOR, settings=delay))
+            stage = stack.enter_context(Stage(apart=True, broker=given | longest))
+            stream = stack.enter_context(stage.stream(COORDINATOR, settings=given))
             address = stage.broker.bootstrap_servers
             asyncio.run(until_ready(address))
             with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
-                admin.create_topics([NewTopic(_TOPIC, 1, 1)])
+                admin.create_topics([NewTopic(_TOPIC, 1, 1), NewTopic(_SHARED, 100, 1)])
             checkouts = {GATEWAY: None} | ({} if plan.beside is None else {BESIDE: plan.beside})
             gateways = {
                 who: stack.enter_context(Gateway(address, stream, stage.directory, checkout))
@@ -136,13 +146,13 @@ class _Scene(NamedTuple):
             yield
 
     @contextmanager
-    def crowds(self, groups: int, size: int) -> Iterator[dict[str, Crowd]]:
+    def crowds(self, groups: int, size: int, protocol: str = CLASSIC) -> Iterator[dict[str, Crowd]]:
         """Have the same members at the gateway and at the broker."""
         with ExitStack() as stack:
             crowds = {who: stack.enter_context(Crowd(address)) for who, address in self.addresses.items()}
             for who, crowd in crowds.items():
                 with self.turn(who):
-                    crowd.form(groups, size)
+                    crowd.form(groups, size, protocol, _SHARED)
             yield crowds
 
     def spent(self) -> dict[str, float]:
@@ -275,6 +285,28 @@ def _members(shape: tuple[int, int], scene: _Scene) -> Iterator[Callable[[], Fig
         yield measure
 
 
+@contextmanager
+def _consumers(shape: tuple[int, int], scene: _Scene) -> Iterator[Callable[[], Figures]]:
+    turns = cycle([[CONSUMER, CLASSIC], [CLASSIC, CONSUMER]])
+    with scene.crowds(*shape) as classic, scene.crowds(*shape, CONSUMER) as consumers:
+        crowds = {CLASSIC: classic, CONSUMER: consumers}
+
+        def measure() -> Figures:
+            found = {}
+            for protocol in next(turns):
+                crowd = crowds[protocol]
+                with scene.turn(GATEWAY):
+                    beating = crowd[GATEWAY].beat(_LEAD_S + scene.plan.seconds + _TAIL_S)
+                    found[protocol] = scene.watch() | _trips(beating.result())
+                with scene.turn(BROKER):
+                    found[f"{protocol}, {BROKER}"] = _at_the_broker(scene, crowd[BROKER])
+            for protocol in crowds:
+                found[protocol]["both"] = found[protocol]["stream"] + found[protocol][GATEWAY]
+            return found
+
+        yield measure
+
+
 def _at_the_broker(scene: _Scene, crowd: Crowd) -> dict[str, float]:
     beating = crowd.beat(_LEAD_S + scene.plan.seconds + _TAIL_S)
     return {"broker": scene.watch()["broker"]} | _trips(beating.result())
@@ -295,4 +327,6 @@ _PARTS: dict[str, Callable[[_Scene], AbstractContextManager[Callable[[], Figures
     "5000": _connections,
     "1000": partial(_members, _FIRST),
     "10000": partial(_members, (10, 1_000)),
+    "consumers1000": partial(_consumers, _FIRST),
+    "consumers10000": partial(_consumers, (10, 1_000)),
 }

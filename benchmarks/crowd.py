@@ -1,7 +1,7 @@
 """Members by the thousand that speak Kafka's protocol, each on a connection of its own, from one process.
 
     with Crowd(address) as crowd:
-        crowd.form(10, 1_000)
+        crowd.form(10, 1_000, CONSUMER)
         beating = crowd.beat(15.0)
 
 The members must not be what is measured. So their requests are encoded before, and an answer is compared with
@@ -20,6 +20,7 @@ from contextlib import closing
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from uuid import uuid4
 
 from kafka.protocol.consumer.group import (
     HeartbeatRequest,
@@ -34,6 +35,7 @@ from benchmarks.load import Load, reader
 from benchmarks.produce import produce
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec
+from group_coordinator.gateway.messages import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 3.0
 """Between two heartbeats of a member, as clients have it by default."""
+CLASSIC, CONSUMER = "classic", "consumer"
+"""Kafka's protocols of groups."""
 COMMIT, FETCH = "OffsetCommit", "OffsetFetch"
 TOGETHER = 5
 """Heartbeats that are sent at once on one connection."""
@@ -50,6 +54,7 @@ _SESSION_MS = 1_800_000
 """The longest that a broker takes: these members say nothing while others are measured."""
 _JOIN_VERSION, _SYNC_VERSION, _BEAT_VERSION, _OFFSETS_VERSION, _PRODUCE_VERSION = 3, 3, 4, 9, 8
 """Version 3 of a join makes a member at once, without a second request. New clients have the others."""
+_CONSUMER_VERSION = 1
 _CORRELATION_ID, _NAME = 1, "bench"
 _METADATA = b"\0\1\0\0\0\1\0\6orders\0\0\0\0"
 _ASSIGNMENT = b"\0\1\0\0\0\1\0\6orders\0\0\0\1\0\0\0\0\0\0\0\0"
@@ -95,9 +100,12 @@ class Crowd:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def form(self, groups: int, size: int) -> None:
-        """Join `groups` groups of `size` members, until all of them are Stable."""
-        self._pool.submit(_do, "form", groups, size).result()
+    def form(self, groups: int, size: int, protocol: str = CLASSIC, topic: str = "orders") -> None:
+        """Join `groups` groups of `size` members, until all of them are Stable.
+
+        `topic`: members of the consumer protocol share it, so it has to be there.
+        """
+        self._pool.submit(_do, "form", groups, size, protocol, topic).result()
 
     def beat(self, seconds: float) -> Future[Beaten]:
         """Have each member beat every `INTERVAL_S`, spread evenly; done when all are answered."""
@@ -203,6 +211,11 @@ class _Member:
         _expect(synced.error_code, Errors.NONE, Errors.REBALANCE_IN_PROGRESS)
         return bool(synced.error_code == Errors.NONE.value)
 
+    @property
+    def expected(self) -> bytes:
+        """The answer to a heartbeat that has no error."""
+        return _BEATEN
+
     def beat(self) -> bytes:
         return _frame(
             HeartbeatRequest(
@@ -214,25 +227,80 @@ class _Member:
         )
 
 
+class _Consumer:
+    """One member of the consumer protocol, whose heartbeats are of the epoch that it has come to."""
+
+    def __init__(self, group_id: str, topic: str, connection: _Connection) -> None:
+        self._group_id, self._topic, self.connection = group_id, topic, connection
+        self._member_id, self.epoch = str(uuid4()), 0
+        self._owned: list[Any] = []
+        self._has_news, self._says_all = True, True
+        """Whether the coordinator has not heard what it owns; and whether it may know nothing of it."""
+        self.expected = b""
+        self.due_s = 0.0
+
+    def _request(self, **fields: Any) -> Any:
+        return ConsumerGroupHeartbeatRequest(
+            version=_CONSUMER_VERSION,
+            group_id=self._group_id,
+            member_id=self._member_id,
+            member_epoch=self.epoch,
+            **fields,
+        )
+
+    async def come_further(self) -> bool:
+        """Join, or beat once; whether the coordinator had nothing new to say."""
+        fields: dict[str, Any] = {}
+        if self._has_news:
+            kind = ConsumerGroupHeartbeatRequest.TopicPartitions
+            fields["topic_partitions"] = [
+                kind(topic_id=each.topic_id, partitions=each.partitions) for each in self._owned
+            ]
+        if self._says_all:
+            fields |= {"rebalance_timeout_ms": _SESSION_MS, "subscribed_topic_names": [self._topic]}
+        answer = await self.connection.ask(self._request(**fields))
+        _expect(answer.error_code, Errors.NONE, Errors.COORDINATOR_NOT_AVAILABLE)
+        self._has_news = self._says_all = answer.error_code != 0
+        if self._says_all:
+            return False
+        is_news, self.epoch = answer.member_epoch != self.epoch, answer.member_epoch
+        if answer.assignment is not None:
+            self._has_news |= answer.assignment.topic_partitions != self._owned
+            self._owned = answer.assignment.topic_partitions
+        answer.assignment, answer.throttle_time_ms = None, 0
+        self.expected = codec.encode_response(answer, _CORRELATION_ID)
+        return not (is_news or self._has_news)
+
+    def beat(self) -> bytes:
+        return _frame(self._request())
+
+
 class _Crowd:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._address = host, int(port)
         self.loop = asyncio.new_event_loop()
-        self._members: list[_Member] = []
+        self._members: list[_Member] | list[_Consumer] = []
         self._groups = count(1)
 
-    async def form(self, groups: int, size: int) -> None:
+    async def form(self, groups: int, size: int, protocol: str, topic: str) -> None:
         connections = await self._connect(groups * size)
         names = [f"crowd-{os.getpid()}-{next(self._groups)}" for _ in range(groups)]
-        members = [
-            [_Member(name, connections[size * number + each]) for each in range(size)]
+        places = [
+            [(name, connections[size * number + each]) for each in range(size)]
             for number, name in enumerate(names)
         ]
         at_once = max(1, _JOINING // size)
-        for first in range(0, groups, at_once):
-            await asyncio.gather(*(_join_all(each) for each in members[first : first + at_once]))
-        self._members = [each for group in members for each in group]
+        if protocol == CLASSIC:
+            members = [[_Member(*each) for each in group] for group in places]
+            for first in range(0, groups, at_once):
+                await asyncio.gather(*(_join_all(each) for each in members[first : first + at_once]))
+            self._members = [each for group in members for each in group]
+        else:
+            consumers = [[_Consumer(name, topic, it) for name, it in group] for group in places]
+            for first in range(0, groups, at_once):
+                await asyncio.gather(*(_settle(each) for each in consumers[first : first + at_once]))
+            self._members = [each for group in consumers for each in group]
 
     async def _connect(self, number: int) -> list[_Connection]:
         may_connect = asyncio.Semaphore(_CONNECTING)
@@ -347,9 +415,21 @@ async def _join_all(members: list[_Member]) -> None:
             return
 
 
-def _beaten(member: _Member, trips: list[float]) -> Callable[[bytes], None]:
+async def _settle(members: list[_Consumer]) -> None:
+    """Join, and beat until all are in one epoch and hear nothing new."""
+    while True:
+        await asyncio.gather(*(each.come_further() for each in members))
+        epochs = {each.epoch for each in members}
+        is_quiet = await asyncio.gather(*(each.come_further() for each in members))
+        if all(is_quiet) and len(epochs) == 1:
+            return
+
+
+def _beaten(member: _Member | _Consumer, trips: list[float]) -> Callable[[bytes], None]:
+    expected = member.expected
+
     def take(answer: bytes) -> None:
-        assert answer == _BEATEN, answer
+        assert answer == expected, answer
         trips.append(1000 * (time.perf_counter() - member.due_s))
         member.due_s = 0
 

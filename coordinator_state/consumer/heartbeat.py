@@ -268,7 +268,11 @@ def _go_on(
     *,
     subscription_changed: bool = False,
 ) -> Verdict:
-    """Let group and member come further, and tell the member where it is. `request` None: it is alive."""
+    """Let group and member come further, and tell the member where it is. `request` None: it is alive.
+
+    A member that says the epoch before its own does not know its own, and comes no further until it does.
+    It may have said the same several times while nobody answered: Kafka would fence it for the third time.
+    """
     group = turn.group
     if group.metadata_changed and topics_differ(group):
         advance_epoch(turn, RebalanceCause.TOPICS_CHANGED, "topics changed")
@@ -276,7 +280,10 @@ def _go_on(
     owned = None
     if request is not None and request.topic_partitions is not None:
         owned = group.topics.owned(request.topic_partitions)
-    is_changed = reconcile_member(turn, member, owned, subscription_changed=subscription_changed)
+    has_heard = request is None or request.epoch in (JOIN_EPOCH, member.epoch)
+    is_changed = has_heard and reconcile_member(
+        turn, member, owned, subscription_changed=subscription_changed
+    )
     tell_state(turn, f"{member.member_id} is at epoch {member.epoch}")
     is_asked = request is not None and (request.epoch == JOIN_EPOCH or request.is_full)
     assignment = group.topics.told(member.share.assigned) if is_changed or is_asked else None

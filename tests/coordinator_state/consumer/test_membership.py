@@ -180,6 +180,34 @@ def test_epochs_that_are_heard(group, instance_id):
     assert s.told(s.heartbeat("m0", 2, topic_partitions=[], **sent)) == (3, None)
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_nobody_is_fenced_who_says_the_same_again_and_again_while_nobody_answers(group, waits):
+    """A coordinator that was away finds all of it in the log, and others that have joined in between."""
+    s = group()
+    if waits:
+        # What it is to get is what another one has not given up: it has nothing, and is on its way.
+        s.join("m0", "a", "b")
+        s.settle()
+        s.join("m1", "a", "b")
+    else:
+        # There is nothing for it.
+        for member in ("m0", "m1", "m2", "m3"):
+            s.join(member, "a")
+        s.settle()
+    member, epoch = ("m1", s.epochs["m1"]) if waits else ("m3", s.epochs["m3"])
+    says = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["a", "b"] if waits else ["a"]}
+    for number in range(5):
+        s.join(f"n{number}", "a", "b")
+        s.ack("m0")
+        reply = s.heartbeat(member, epoch, topic_partitions=[], **says)
+        assert reply.error == "NONE"
+        assert reply.assignment is not None
+    first = s.group.members[member]
+    assert first.previous_epoch == epoch
+    # Once it has heard it goes on.
+    s.settle()
+
+
 def test_fenced_heartbeat_is_no_sign_of_life(group):
     s = group()
     s.join("m0", "a")
