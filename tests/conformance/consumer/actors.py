@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from tests.conformance.versions import as_of
+from tests.conformance.versions import as_of, clamped
 
 if TYPE_CHECKING:
     from tests.conformance.consumer.sequence import Step
@@ -106,7 +106,7 @@ class Cast:
         if make is None:
             return None
         fields = make(actor, step)
-        version = _NEWEST[fields["api"]] if step.version is None else step.version
+        version = clamped(fields, step.version)
         return as_of(version, fields) | {
             "api_version": version,
             "request_id": request_id,
@@ -258,21 +258,6 @@ class Cast:
             case number if number.isdigit():
                 return f"i{number}"
         return step.instance
-
-
-_NEWEST = {
-    "consumer_group_heartbeat": 1,
-    "consumer_group_describe": 1,
-    "offset_commit": 9,
-    "offset_fetch": 9,
-    "offset_delete": 0,
-    "list_groups": 5,
-    "delete_group": 2,
-    "join_group": 9,
-    "sync_group": 5,
-    "heartbeat": 4,
-    "leave_group": 5,
-}
 
 
 def _epoch(actor: Actor, text: str) -> int:

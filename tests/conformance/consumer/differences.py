@@ -8,50 +8,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.conformance.consumer.sequence import Sequence
 from tests.conformance.consumer.steps import script
+from tests.conformance.differences import KnownDifference
+from tests.conformance.sequence import Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from tests.conformance.consumer.setups import Setup
+    from tests.conformance.setups import Setup
 
     Shown = Mapping[str, Any]
-    Begins = Callable[[Shown, Mapping[str, Any], Setup], bool]
 
-__all__ = ["DIFFERENCES", "Known", "KnownDifference"]
-
-
-class KnownDifference(NamedTuple):
-    """A difference that is wanted."""
-
-    name: str
-    why: str
-    shown_by: Sequence
-    kind: str
-    """Where it shows, ..."""
-    theirs: str
-    """... what the broker says there, ..."""
-    ours: str
-    """... and what the core does."""
-    begins: Begins | None = None
-    """Whether a request brings it about, by what was shown of the group before. There a sequence ends."""
-
-
-class Known:
-    """What is not counted as a difference: all that is in the list, except for `shows`."""
-
-    def __init__(self, shows: KnownDifference | None = None) -> None:
-        self._differences = [each for each in DIFFERENCES if each is not shows]
-        self.shows_gone_topics = shows is GONE_TOPICS
-        """Whether it counts that members have partitions of topics that are gone."""
-
-    def begins(self, shown: Shown, request: Mapping[str, Any], setup: Setup) -> str | None:
-        """Say which difference `request` brings about; None if none."""
-        for difference in self._differences:
-            if difference.begins is not None and difference.begins(shown, request, setup):
-                return difference.name
-        return None
+__all__ = ["DIFFERENCES", "GONE_TOPICS"]
 
 
 class _Seen(NamedTuple):
@@ -121,7 +89,7 @@ def _is_nobody_in_a_full_group(shown: Shown, request: Mapping[str, Any], setup: 
         return False
     members = _members(shown)
     is_nobody = request["member_id"] not in members and _owner(shown, request) is None
-    return is_nobody and len(members) >= setup.max_size
+    return is_nobody and len(members) >= setup.core.group_consumer_max_size
 
 
 def _joins_an_empty_group_in_vain(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:

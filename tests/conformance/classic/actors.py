@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.sequence import OFFSETS, PROTOCOLS
+from tests.conformance.classic.sequence import OFFSETS, PROTOCOLS
 from tests.conformance.versions import as_of, clamped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.conformance.sequence import Offset, Step
+    from tests.conformance.classic.sequence import Offset, Step
 
 
 class Actor:
