@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Difference", "brief", "partitions_in_short", "short"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Difference", "brief", "mapped", "partitions_in_short", "renamed", "short"]
 
 
 class Difference(Exception):  # noqa: N818 - it is what is looked for, and no failure of the harness
@@ -16,6 +19,21 @@ class Difference(Exception):  # noqa: N818 - it is what is looked for, and no fa
     def __init__(self, kind: str, theirs: object, ours: object) -> None:
         super().__init__(f"{kind}: the broker: {theirs}; the core: {ours}")
         self.kind, self.theirs, self.ours = kind, str(theirs), str(ours)
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """`value` with each text, number and so on in it changed."""
+    match value:
+        case dict():
+            return {name: mapped(each, change) for name, each in value.items()}
+        case list():
+            return [mapped(each, change) for each in value]
+    return change(value)
+
+
+def renamed(message: Any, ids: Mapping[str, str]) -> Any:
+    """A request or an answer in which members have other ids."""
+    return mapped(message, lambda it: ids.get(it, it) if isinstance(it, str) else it)
 
 
 def partitions_in_short(topics: list[dict[str, Any]]) -> list[str]:

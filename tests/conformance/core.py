@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +22,7 @@ SECRET = b"a secret of the tests"
 _responses = msgspec.json.Decoder(AnyResponse)
 
 
-class Core:
+class Core(ABC):
     """One group, whose requests lie in `partition` of `topic`: the core makes member ids of it."""
 
     def __init__(
@@ -33,6 +34,11 @@ class Core:
         self._topic, self._partition = topic, partition
         self.log: list[Record] = []
         """All requests so far."""
+
+    @property
+    @abstractmethod
+    def group(self) -> Any:
+        """The group as it is; None if there is none, or one of another protocol."""
 
     def _record(self, request: dict[str, Any], at_ms: int) -> Record:
         """The next record of the log."""

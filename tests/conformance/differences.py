@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Undo = Callable[[Any, dict[str, Any], Any], None]
     """Makes of the group after a request what the broker has, by the group before and the request."""
 
-__all__ = ["Known", "KnownDifference"]
+__all__ = ["Known", "KnownDifference", "shown"]
 
 
 class KnownDifference(NamedTuple):
@@ -57,3 +57,8 @@ class Known:
         for difference in self._differences:
             if difference.undo:
                 difference.undo(before, request, after)
+
+
+def shown(differences: Iterable[KnownDifference]) -> dict[str, KnownDifference]:
+    """The known differences by the names of the sequences that show them."""
+    return {f"difference: {each.name}": each for each in differences}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.conformance.compare import Difference
-from tests.conformance.scripted import shown
+from tests.conformance.differences import shown
 from tests.conformance.sequence import write_sequence
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from group_coordinator.coordinator_state.log import Record
+    from tests.conformance.actors import Cast
     from tests.conformance.core import Core
     from tests.conformance.differences import Known, KnownDifference
     from tests.conformance.sequence import Sequence
@@ -75,8 +76,7 @@ class Result:
 class Game(ABC):
     """One sequence in play, from `start_ms` on. What is `known` does not count as a difference.
 
-    `topics` are those that the broker has at first, `partition` is where the requests lie for the core. A
-    subclass is the game of a protocol.
+    `topics` are those that the broker has at first. A subclass is the game of a protocol.
     """
 
     folder: ClassVar[Path]
@@ -101,6 +101,8 @@ class Game(ABC):
     """All sequences that are recorded, by name."""
     record: ClassVar[Any]
     """The type of a line of a record (`recorded.py`)."""
+    core: Core
+    cast: Cast[Any]
 
     def __init__(
         self,
@@ -109,14 +111,12 @@ class Game(ABC):
         topics: Mapping[str, Topic],
         group_id: str = "group",
         start_ms: int = _START_MS,
-        partition: int = 0,
     ) -> None:
         self.result = Result(sequence, dict(topics))
         self.setup = self.setups[sequence.setup]
         self.group_id = "" if sequence.nameless else group_id
         self.known = known
         self.start_ms = start_ms
-        self.core = self.new_core(partition)
 
     @classmethod
     def shows(cls, name: str) -> KnownDifference | None:
@@ -132,10 +132,6 @@ class Game(ABC):
     @abstractmethod
     def mark(sequence: Sequence[Any]) -> Any:
         """What a record has of its sequence: the same for the same."""
-
-    @abstractmethod
-    def new_core(self, partition: int) -> Core:
-        """The core's side of it."""
 
     @abstractmethod
     async def play(self, client: Any) -> None:
@@ -160,10 +156,15 @@ class Game(ABC):
             result.verdict, result.reason = "known", str(known)
         result.log = self.core.log
 
-    def check_known(self, group: Any, request: dict[str, Any]) -> None:
-        """End the sequence if `request` brings about a known difference in `group`."""
-        if (name := self.known.begins(group, request, self.setup)) is not None:
-            raise _MetKnown(name)
+    def request(self, number: int) -> dict[str, Any] | None:
+        """Return the request of the step with this number; None if it only waits."""
+        step = self.result.sequence.steps[number]
+        request = self.cast.request(step, self.group_id, f"r{number}")
+        if request is not None:
+            name = self.known.begins(self.core.group, request, self.setup)
+            if name is not None:
+                raise _MetKnown(name)
+        return request
 
     def tell(self, what: str, at_ms: int) -> None:
         """Note it for people."""

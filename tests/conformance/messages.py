@@ -12,53 +12,30 @@ import base64
 import uuid
 from typing import Any
 
-from kafka.protocol.admin.groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from kafka.protocol.consumer.group import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from kafka.protocol.admin import groups
+from kafka.protocol.consumer import group
 
-from group_coordinator.gateway.messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from group_coordinator.gateway import messages as gateway
 
 __all__ = ["APIS", "BATCH_FETCH_VERSION", "frame", "offsets_by_partition", "read", "topic_id_of"]
 
+_NAMES = {
+    "join_group": (group, "JoinGroup"),
+    "sync_group": (group, "SyncGroup"),
+    "heartbeat": (group, "Heartbeat"),
+    "leave_group": (group, "LeaveGroup"),
+    "offset_commit": (group, "OffsetCommit"),
+    "offset_fetch": (group, "OffsetFetch"),
+    "offset_delete": (group, "OffsetDelete"),
+    "describe_group": (groups, "DescribeGroups"),
+    "delete_group": (groups, "DeleteGroups"),
+    "list_groups": (groups, "ListGroups"),
+    "consumer_group_heartbeat": (gateway, "ConsumerGroupHeartbeat"),
+    "consumer_group_describe": (gateway, "ConsumerGroupDescribe"),
+}
 APIS = {
-    "join_group": (JoinGroupRequest, JoinGroupResponse),
-    "sync_group": (SyncGroupRequest, SyncGroupResponse),
-    "heartbeat": (HeartbeatRequest, HeartbeatResponse),
-    "leave_group": (LeaveGroupRequest, LeaveGroupResponse),
-    "offset_commit": (OffsetCommitRequest, OffsetCommitResponse),
-    "offset_fetch": (OffsetFetchRequest, OffsetFetchResponse),
-    "offset_delete": (OffsetDeleteRequest, OffsetDeleteResponse),
-    "describe_group": (DescribeGroupsRequest, DescribeGroupsResponse),
-    "delete_group": (DeleteGroupsRequest, DeleteGroupsResponse),
-    "list_groups": (ListGroupsRequest, ListGroupsResponse),
-    "consumer_group_heartbeat": (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
-    "consumer_group_describe": (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+    api: (getattr(module, f"{name}Request"), getattr(module, f"{name}Response"))
+    for api, (module, name) in _NAMES.items()
 }
 """Requests and responses, of which each knows its fields and since which version it has them."""
 
@@ -209,8 +186,8 @@ def _in_our_terms(request: dict[str, Any], told: dict[str, Any]) -> dict[str, An
             }
             told["error_code"] = next(iter(errors - _OF_A_PARTITION), 0) if len(errors) == 1 else 0
         case "list_groups":
-            groups = [each for each in told["groups"] if each.pop("group_id") == request["group_id"]]
-            told["groups"] = groups
+            listed = [each for each in told["groups"] if each.pop("group_id") == request["group_id"]]
+            told["groups"] = listed
         case "consumer_group_heartbeat":
             _open(told, "assignment")
         case "consumer_group_describe":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from tests.conformance.compare import mapped
 from tests.conformance.differences import Known
 
 if TYPE_CHECKING:
@@ -110,31 +111,19 @@ def _folder(game: type[Game]) -> Path:
 def _line(record: Recorded) -> str:
     name, mark, topics, moves = record
     told = [name, mark, topics, moves] if topics else [name, mark, moves]
-    return msgspec.json.encode(_written(msgspec.to_builtins(told, builtin_types=(bytes,)))).decode()
+    plain = msgspec.to_builtins(told, builtin_types=(bytes,))
+    return msgspec.json.encode(mapped(plain, _written)).decode()
 
 
 def _read_line(game: type[Game], line: str) -> Recorded:
-    name, mark, *topics, moves = msgspec.convert(_read(msgspec.json.decode(line)), game.record)
+    name, mark, *topics, moves = msgspec.convert(mapped(msgspec.json.decode(line), _read), game.record)
     return Recorded(name, mark, topics[0] if topics else {}, moves)
 
 
 def _written(value: Any) -> Any:
-    match value:
-        case bytes():
-            return _BYTES + base64.b64encode(value).decode()
-        case dict():
-            return {name: _written(each) for name, each in value.items()}
-        case list() | tuple():
-            return [_written(each) for each in value]
-    return value
+    return _BYTES + base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def _read(value: Any) -> Any:
-    match value:
-        case str() if value.startswith(_BYTES):
-            return base64.b64decode(value.removeprefix(_BYTES))
-        case dict():
-            return {name: _read(each) for name, each in value.items()}
-        case list():
-            return [_read(each) for each in value]
-    return value
+    is_bytes = isinstance(value, str) and value.startswith(_BYTES)
+    return base64.b64decode(value.removeprefix(_BYTES)) if is_bytes else value

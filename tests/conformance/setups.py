@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from group_coordinator.coordinator_state.config import GroupConfig
@@ -43,7 +42,7 @@ class Setup(NamedTuple):
     broker: dict[str, str]
 
 
-def setup(settings: Mapping[str, int], brokers_own: Mapping[str, str] | None = None) -> Setup:
+def setup(settings: dict[str, int], brokers_own: dict[str, str] | None = None) -> Setup:
     """The `settings` for both, by the core's names, and those that the core does not have."""
     both = COMMON | settings
     told = {name.replace("_", "."): str(value) for name, value in both.items()}

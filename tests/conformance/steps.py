@@ -16,8 +16,9 @@ import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
-__all__ = ["Language", "of_each"]
+__all__ = ["Language", "of_each", "scripts_in"]
 
 _Step = TypeVar("_Step")
 
@@ -94,3 +95,15 @@ def _statements(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
             told = list(words)
             said = dict(word.split("=", 1) for word in told if "=" in word)
             yield [word for word in told if "=" not in word], said
+
+
+def scripts_in(folder: Path) -> Iterator[tuple[str, str, str, str]]:
+    """Say setup, section, name and steps of each script that is told one by one."""
+    setup = section = ""
+    text = (folder / "scripts.txt").read_text(encoding="utf-8")
+    for line in re.sub(r"\n +", " ", text).splitlines():
+        if header := re.fullmatch(r"\[(\w+)\] (.+)", line):
+            setup, section = header.groups()
+        elif line and not line.startswith("#"):
+            name, _, steps = line.partition(": ")
+            yield setup, section, name, steps

@@ -54,6 +54,7 @@ def test_what_the_broker_did_not_do_is_noticed() -> None:
         "different",
         "description, group_state: the broker: 'Empty'; the core: 'CompletingRebalance'",
     )
+    assert complaint(ClassicGame, record.name, result) == str(result)
 
 
 def test_what_is_due_has_to_come_neither_early_nor_late() -> None:

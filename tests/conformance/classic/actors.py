@@ -1,17 +1,17 @@
-"""The actors of a sequence: what each was told, and so what its next request is."""
+"""The actors of the classic protocol."""
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from tests.conformance import actors
 from tests.conformance.classic.sequence import OFFSETS, PROTOCOLS
-from tests.conformance.versions import as_of, clamped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.conformance.actors import Offset
+    from tests.conformance.classic.sequence import Step
 
-    from tests.conformance.classic.sequence import Offset, Step
+__all__ = ["Cast"]
 
 
 class Actor:
@@ -57,23 +57,16 @@ class Actor:
             self.member_ids.append(member_id)
 
 
-class Cast:
+class Cast(actors.Cast[Actor]):
     """All actors of a sequence."""
 
     def __init__(self) -> None:
-        self._actors: dict[int, Actor] = {}
-        self._commits = 0
+        super().__init__(Actor)
 
-    def __getitem__(self, number: int) -> Actor:
-        return self._actors.setdefault(number, Actor(number))
-
-    def request(self, step: Step, group_id: str, request_id: str) -> dict[str, Any] | None:
-        """The request that `step` stands for, in the contract's terms; None if it is only to wait."""
+    def _asked(self, step: Step) -> dict[str, Any] | None:
         actor = self[step.actor]
         api = actor.next if step.api == "next" else step.api
         match api:
-            case "wait":
-                return None
             case "join":
                 fields = self._join(step)
                 # While it is parked a client's heartbeats go on, if it has an id to send them with.
@@ -81,30 +74,21 @@ class Cast:
             case "sync":
                 fields = self._sync(step)
                 actor.next = "heartbeat"
-            case "heartbeat":
-                fields = (
-                    {"api": "heartbeat"} | self._identity(step) | {"generation_id": self._generation(step)}
-                )
             case "leave":
-                fields = self._leave(step)
+                leaving = [(step.member, step.instance), *step.also]
+                fields = self._left(self._ids(step.actor, *each) for each in leaving)
             case "commit":
-                fields = self._commit(step)
+                fields = self._commit(step) | {"retention_time_ms": step.retention}
             case "fetch":
-                fields = _fetch(step)
-            case "delete_offsets":
-                fields = _delete_offsets(step)
+                is_of_all = step.offsets == "all"
+                fields = self._fetch(step, is_of_all=is_of_all) | {"require_stable": step.stable}
             case "list":
                 fields = {"api": "list_groups", "states_filter": list(step.states)}
+            case "describe":
+                fields = {"api": "describe_group"}
             case _:
-                fields = {"api": f"{api.removesuffix('_group')}_group"}
-        version = clamped(fields, step.version)
-        return as_of(version, fields) | {
-            "api_version": version,
-            "request_id": request_id,
-            # Its own for each request: so a member in a description shows which join has made it.
-            "client_id": f"a{step.actor}-{request_id}",
-            "group_id": group_id,
-        }
+                return self._asked_alike(api, step)
+        return fields
 
     def _join(self, step: Step) -> dict[str, Any]:
         return {
@@ -137,10 +121,7 @@ class Cast:
             case "name":
                 protocol_name = "another"
         prefix = "changed" if step.assign == "changed" else "work"
-        return {
-            "api": "sync_group",
-            **self._identity(step),
-            "generation_id": self._generation(step),
+        return self._of_a_generation("sync_group", step) | {
             "protocol_type": protocol_type,
             "protocol_name": protocol_name,
             "assignments": [
@@ -149,44 +130,13 @@ class Cast:
             ],
         }
 
-    def _leave(self, step: Step) -> dict[str, Any]:
-        leaving = [(step.member, step.instance), *step.also]
-        return {
-            "api": "leave_group",
-            "members": [
-                {
-                    "member_id": self._member(step.actor, member),
-                    "group_instance_id": self._instance(step.actor, instance),
-                    "reason": None,
-                }
-                for member, instance in leaving
-            ],
-        }
-
-    def _commit(self, step: Step) -> dict[str, Any]:
-        self._commits += 1
-        return {
-            "api": "offset_commit",
-            **self._identity(step),
-            "generation_id": self._generation(step),
-            "retention_time_ms": step.retention,
-            "topics": _topics(step, self._committed),
-        }
-
-    def _committed(self, place: int, partition: Offset) -> dict[str, Any]:
-        # Each offset is told apart from those of all other commits.
-        own = 100 * self._commits + place
-        return {
-            "partition_index": partition.partition,
-            "committed_offset": own if partition.offset is None else partition.offset,
-            "committed_leader_epoch": partition.leader_epoch,
-            "committed_metadata": partition.metadata,
-        }
-
     def _identity(self, step: Step) -> dict[str, Any]:
+        return self._ids(step.actor, step.member, step.instance)
+
+    def _ids(self, actor: int, member: str, instance: str | None) -> dict[str, Any]:
         return {
-            "member_id": self._member(step.actor, step.member),
-            "group_instance_id": self._instance(step.actor, step.instance),
+            "member_id": self._member(actor, member),
+            "group_instance_id": self._instance(actor, instance),
         }
 
     def _member(self, actor: int, whose: str) -> str:
@@ -220,25 +170,5 @@ class Cast:
         told = self[step.actor].generation
         return {"told": told, "previous": told - 1, "none": -1, "zero": 0, "future": 99}[step.generation]
 
-
-def _topics(
-    step: Step, entry: Callable[[int, Offset], Any], partitions: str = "partitions"
-) -> list[dict[str, Any]]:
-    """The partitions of a step, those of one topic that follow each other together."""
-    by_topic = groupby(enumerate(OFFSETS[step.offsets]), key=lambda place: place[1].topic)
-    return [
-        {"name": topic, partitions: [entry(place, each) for place, each in those]}
-        for topic, those in by_topic
-    ]
-
-
-def _fetch(step: Step) -> dict[str, Any]:
-    topics = None
-    if step.offsets != "all":
-        topics = _topics(step, lambda _place, each: each.partition, "partition_indexes")
-    return {"api": "offset_fetch", "topics": topics, "require_stable": step.stable}
-
-
-def _delete_offsets(step: Step) -> dict[str, Any]:
-    topics = _topics(step, lambda _place, each: {"partition_index": each.partition})
-    return {"api": "offset_delete", "topics": topics}
+    def _offsets(self, step: Step) -> list[Offset]:
+        return OFFSETS[step.offsets]

@@ -38,6 +38,7 @@ RACE_MS = 25
 _ROUGHLY_MS = 2 * RACE_MS
 _FOREVER_MS = 2**62
 _MAX_ORDERED = 3
+_OF_THE_GROUP = ("cleanup_deadline_ms", "join_deadline_ms", "sync_deadline_ms")
 _LISTED_STATE_VERSION = 4
 _LISTED_TYPE_VERSION = 5
 
@@ -240,12 +241,8 @@ def _deadlines(state: bytes | None, to_ms: int) -> list[_Deadline]:
         if member.session_deadline_ms is not None
     ]
     found += [_Deadline(at_ms, "pending", member_id) for member_id, at_ms in group.pending_members.items()]
-    if group.join_deadline_ms is not None:
-        found.append(_Deadline(group.join_deadline_ms, "join", ""))
-    if group.sync_deadline_ms is not None:
-        found.append(_Deadline(group.sync_deadline_ms, "sync", ""))
-    if group.cleanup_deadline_ms is not None:
-        found.append(_Deadline(group.cleanup_deadline_ms, "cleanup", ""))
+    of_group = ((getattr(group, name), name) for name in _OF_THE_GROUP)
+    found += [_Deadline(at_ms, name, "") for at_ms, name in of_group if at_ms is not None]
     return sorted(deadline for deadline in found if deadline.at_ms <= to_ms)
 
 
@@ -280,9 +277,5 @@ def _set_deadline(group: ClassicGroup, deadline: _Deadline, at_ms: int) -> None:
             group.members[deadline.member_id].session_deadline_ms = at_ms
         case "pending":
             group.pending_members[deadline.member_id] = at_ms
-        case "join":
-            group.join_deadline_ms = at_ms
-        case "sync":
-            group.sync_deadline_ms = at_ms
-        case "cleanup":
-            group.cleanup_deadline_ms = at_ms
+        case name:
+            setattr(group, name, at_ms)

@@ -88,21 +88,16 @@ class Driver:
         left_ms = max((deadline_ms or 0) - self._clock.now_ms(), 0)
         if left_ms > _ALL_MS:
             left_ms = 0
-        match pause:
-            case "":
-                pass
-            case "short":
-                await self._pass_time(self._clock.now_ms() + _SHORT_MS)
-            case "half":
-                await self._pass_time(self._clock.now_ms() + left_ms // 2)
-            case "almost":
-                await self._pass_time(self._clock.now_ms() + max(left_ms - MARGIN_MS - 2 * _SHORT_MS, 0))
-            case "next":
-                await self._pass_time(self._clock.now_ms() + left_ms)
-            case "all":
-                await self._pass_time(self._clock.now_ms() + _ALL_MS, until_none=True)
-            case _:
-                await self._pass_time(self._clock.now_ms() + int(pause))
+        waits = {
+            "short": _SHORT_MS,
+            "half": left_ms // 2,
+            "almost": max(left_ms - MARGIN_MS - 2 * _SHORT_MS, 0),
+            "next": left_ms,
+            "all": _ALL_MS,
+        }
+        if pause:
+            wait_ms = waits[pause] if pause in waits else int(pause)
+            await self._pass_time(self._clock.now_ms() + wait_ms, until_none=pause == "all")
 
     async def _keep_clear(self) -> None:
         """Wait until no deadline is near."""

@@ -60,9 +60,12 @@ class ClassicGame(Game):
     record = tuple[str, Sequence[Step], list[Move]]
     core: Core
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, partition: int = 0, **named: Any) -> None:
+        """`partition` is where the requests lie for the core, which makes member ids of it."""
         super().__init__(*arguments, **named)
-        self._cast = Cast()
+        topic = topic_of(self.result.sequence.setup)
+        self.core = Core(self.group_id, self.setup.core, self.known.undo, topic, partition)
+        self.cast = Cast()
         self._ids = Ids()
         self._asked: dict[str, tuple[Step, dict[str, Any]]] = {}
         self._clients: dict[str, str] = {}
@@ -77,10 +80,6 @@ class ClassicGame(Game):
     @staticmethod
     def mark(sequence: Sequence[Any]) -> Sequence[Any]:
         return sequence
-
-    def new_core(self, partition: int) -> Core:
-        topic = topic_of(self.result.sequence.setup)
-        return Core(self.group_id, self.setup.core, self.known.undo, topic, partition)
 
     async def play(self, client: ClassicClient) -> None:
         driver = Driver(self, client)
@@ -107,23 +106,16 @@ class ClassicGame(Game):
                     raise difference
                 outcomes = None
 
-    def request(self, number: int) -> dict[str, Any] | None:
-        """Return the request of the step with this number; None if it only waits."""
-        step = self.result.sequence.steps[number]
-        request = self._cast.request(step, self.group_id, f"r{number}")
-        if request is not None:
-            self.check_known(self.core.group, request)
-            self._asked[request["request_id"]] = (step, request)
-        return request
-
     def to_broker(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the request with the broker's ids."""
         return self._ids.to_broker(request)
 
     def sent(self, request: dict[str, Any], at_ms: int) -> list[Outcome]:
         """Return all that may come of `request`, which was sent at `at_ms`."""
-        step, _ = self._asked[request["request_id"]]
-        self.result.moves.append(Sent(at_ms - self.start_ms, int(request["request_id"][1:])))
+        number = int(request["request_id"][1:])
+        step = self.result.sequence.steps[number]
+        self._asked[request["request_id"]] = (step, request)
+        self.result.moves.append(Sent(at_ms - self.start_ms, number))
         self.tell(f"actor {step.actor} sends {brief(request)}", at_ms)
         return self.core.handle(request, at_ms)
 
@@ -165,7 +157,7 @@ class ClassicGame(Game):
         self.core.keep([outcome for outcome, _ in kept])
         for request_id, answer in kept[0][0].answers.items():
             step, request = self._asked[request_id]
-            self._cast[step.actor].hear(request, answer)
+            self.cast[step.actor].hear(request, answer)
             result.answers[request_id] = answer
         group = self.core.group
         self.tell(f"  {'no group' if group is None else f'{group.state} {group.generation_id}'}", look.at_ms)

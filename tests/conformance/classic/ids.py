@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.compare import Difference, partitions_in_short, short
+from tests.conformance.compare import Difference, partitions_in_short, renamed, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,16 +33,8 @@ class Ids:
 
     def to_broker(self, request: dict[str, Any]) -> dict[str, Any]:
         """The request with the broker's ids in place of the core's."""
-        request = dict(request)
-        if "member_id" in request:
-            request["member_id"] = self._brokers.get(request["member_id"], request["member_id"])
-        for name in ("members", "assignments"):
-            if name in request:
-                request[name] = [
-                    each | {"member_id": self._brokers.get(each["member_id"], each["member_id"])}
-                    for each in request[name]
-                ]
-        return request
+        told: dict[str, Any] = renamed(request, self._brokers)
+        return told
 
     def pair(self, ours: str, theirs: str) -> bool:
         """Whether the two may be the same; then they are from now on."""
@@ -87,9 +79,9 @@ class Ids:
                 case "member_id" | "leader":
                     is_same = self.pair(ours[name], value)
                 case "members" if ours["api"] == "leave_group":
-                    is_same = self._theirs(ours[name]) == value
+                    is_same = renamed(ours[name], self._brokers) == value
                 case "members":
-                    is_same = _in_any_order(self._theirs(ours[name])) == _in_any_order(value)
+                    is_same = _in_any_order(renamed(ours[name], self._brokers)) == _in_any_order(value)
                 case "topics" if ours["api"] == "offset_fetch":
                     is_same = sorted(partitions_in_short(ours[name])) == sorted(partitions_in_short(value))
                 case _:
@@ -98,11 +90,6 @@ class Ids:
                 kind = f"{ours['api']}, {name}"
                 theirs_told = f"{ours['request_id']}: {self.named(short(name, value))}"
                 yield Difference(kind, theirs_told, self.named(short(name, ours[name])))
-
-    def _theirs(self, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [
-            each | {"member_id": self._brokers.get(each["member_id"], each["member_id"])} for each in members
-        ]
 
 
 def _in_any_order(members: list[dict[str, Any]]) -> list[str]:

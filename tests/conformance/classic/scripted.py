@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from tests.conformance.classic.differences import DIFFERENCES
 from tests.conformance.classic.sequence import OFFSETS, Step
 from tests.conformance.classic.steps import script
-from tests.conformance.scripted import scripts_in, shown
+from tests.conformance.differences import shown
 from tests.conformance.sequence import Sequence, read_sequence
+from tests.conformance.steps import scripts_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

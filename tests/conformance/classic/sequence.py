@@ -5,14 +5,13 @@ Ids and generations are not written down, since the coordinator makes them: a st
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
+from tests.conformance.actors import Offset
 from tests.conformance.setups import METADATA_MAX
 
-__all__ = ["APIS", "OFFSETS", "PARTITIONS", "PROTOCOLS", "TOPICS", "Offset", "Step"]
+__all__ = ["APIS", "OFFSETS", "PARTITIONS", "PROTOCOLS", "TOPICS", "Step"]
 
 APIS = (
     *("next", "join", "sync", "heartbeat", "leave", "wait"),
@@ -59,17 +58,6 @@ PROTOCOLS: dict[str, list[tuple[str, bytes]]] = {
     "none": [],
 }
 """The lists of protocols that a join may offer, by name, each with the topics that are subscribed to."""
-
-
-class Offset(NamedTuple):
-    """What a commit says of a partition. A fetch or a deletion only names it."""
-
-    topic: str
-    partition: int
-    metadata: str | None = ""
-    leader_epoch: int = -1
-    offset: int | None = None
-    """None: one of its own for each commit."""
 
 
 _FULL = "x" * METADATA_MAX

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.stored import decode_group
 from tests.conformance import core
-from tests.conformance.compare import Difference
+from tests.conformance.compare import Difference, renamed
 from tests.conformance.consumer.client import DESCRIBE_VERSION
 from tests.conformance.consumer.told import group_in_short
 from tests.conformance.core import answers_of
@@ -33,14 +34,19 @@ class Core(core.Core):
         topics: Topics,
         *,
         hides_gone_topics: bool,
-        partition: int = 0,
     ) -> None:
-        super().__init__(group_id, config, partition=partition)
+        super().__init__(group_id, config)
         self._topics = topics
         self._hides_gone_topics = hides_gone_topics
         self._state: bytes | None = None
         self._ids: dict[str, str] = {}
         """Of those that a coordinator has made up: the broker's, and the core's."""
+
+    @property
+    def group(self) -> ConsumerGroup | None:
+        """The group as it is, if it is one of the consumer protocol."""
+        group = None if self._state is None else decode_group(self._state)
+        return group if isinstance(group, ConsumerGroup) else None
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -58,7 +64,7 @@ class Core(core.Core):
         """
         if request["api"] == "list_groups":
             return None
-        ours = self._told(self._renamed(request, self._ids), at_ms, is_kept=True)
+        ours = self._told(renamed(request, self._ids), at_ms, is_kept=True)
         their_id, our_id = theirs.get("member_id"), ours.get("member_id")
         if their_id and our_id and their_id not in self._ids and their_id != request.get("member_id"):
             self._ids[their_id] = our_id
@@ -92,16 +98,14 @@ class Core(core.Core):
 
     def change(self, letter: str, topic: Topic | None, at_ms: int) -> None:
         """Tell the group of a topic as it is now, as the watcher does."""
-        group = None if self._state is None else decode_group(self._state)
-        table = getattr(group, "topics", None)
-        if table is None:
+        if (group := self.group) is None:
             return
         name = self._topics.name(letter)
         facts: list[dict[str, Any]] = []
         if topic is not None:
             facts = [{"name": name, "topic_id": topic[0], "partitions": topic[1]}]
         gone = [name] if topic is None else []
-        request = self._question("topic_metadata", 0, based_on=table.version, topics=facts, gone=gone)
+        request = self._question("topic_metadata", 0, based_on=group.topics.version, topics=facts, gone=gone)
         result = self._step(self._state, [self._record(request, at_ms)], at_ms)
         if result.rejections:
             raise Difference("the core failed", "no failure", f"topic metadata: {result.rejections}")
@@ -122,15 +126,5 @@ class Core(core.Core):
         return next(iter(answers.values()))
 
     def _in_brokers_terms(self, answer: dict[str, Any]) -> dict[str, Any]:
-        renamed: dict[str, Any] = self._renamed(answer, {ours: theirs for theirs, ours in self._ids.items()})
-        return renamed
-
-    def _renamed(self, value: Any, ids: dict[str, str]) -> Any:
-        match value:
-            case str():
-                return ids.get(value, value)
-            case dict():
-                return {name: self._renamed(each, ids) for name, each in value.items()}
-            case list():
-                return [self._renamed(each, ids) for each in value]
-        return value
+        told: dict[str, Any] = renamed(answer, {ours: theirs for theirs, ours in self._ids.items()})
+        return told

@@ -46,7 +46,7 @@ class Driver:
         await self._keep_clear()
         at_ms = self._clock.now_ms()
         self._core.pass_time(at_ms)
-        request = game.request(number, at_ms)
+        request = game.request(number)
         if request is None:
             game.waited(number, await self._shown(), at_ms)
             return

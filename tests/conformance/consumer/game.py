@@ -26,9 +26,10 @@ from tests.conformance.consumer.setups import SETUPS, ends_soon
 from tests.conformance.consumer.steps import script
 from tests.conformance.consumer.told import answer_in_short, patch, patched
 from tests.conformance.consumer.topics import Topics, make_topics
+from tests.conformance.differences import shown
 from tests.conformance.game import Game, Inconclusive, Topic
-from tests.conformance.scripted import scripts_in, shown
 from tests.conformance.sequence import Sequence, write_sequence
+from tests.conformance.steps import scripts_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,17 +80,15 @@ class ConsumerGame(Game):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._cast = Cast(self.topics)
+        self.topics = Topics(self.result.topics, self.group_id)
+        hides = not self.known.counts(GONE_TOPICS)
+        self.core = Core(self.group_id, self.setup.core, self.topics, hides_gone_topics=hides)
+        self.cast = Cast(self.topics)
         self._shown: dict[str, Any] = {}
 
     @staticmethod
     def mark(sequence: Sequence[Any]) -> int:
         return zlib.crc32(write_sequence(sequence).encode())
-
-    def new_core(self, partition: int) -> Core:
-        self.topics = Topics(self.result.topics, self.group_id)
-        hides = not self.known.counts(GONE_TOPICS)
-        return Core(self.group_id, self.setup.core, self.topics, hides_gone_topics=hides, partition=partition)
 
     async def play(self, client: ConsumerClient) -> None:
         driver = Driver(self, client)
@@ -112,19 +111,10 @@ class ConsumerGame(Game):
         if self.result.sequence.steps[move.step].api in CHANGES:
             topic = None if move.answer is None else (str(move.answer[0]), int(move.answer[1]))
             self.changed(move.step, topic, at_ms)
-        elif (request := self.request(move.step, at_ms)) is None:
+        elif (request := self.request(move.step)) is None:
             self.waited(move.step, shown, at_ms)
         else:
             self.told(move.step, request, move.answer, shown, at_ms)
-
-    def request(self, number: int, at_ms: int) -> dict[str, Any] | None:
-        """The request of the step with this number, which is sent at `at_ms`; None if it has none."""
-        request = self._cast.request(self.result.sequence.steps[number], self.group_id, f"r{number}")
-        if request is not None:
-            # Sessions may have ended since something was shown.
-            shown = self.core.look(at_ms) if ends_soon(self.setup) else self._shown
-            self.check_known(shown, request)
-        return request
 
     def in_short(self, request: dict[str, Any], answer: dict[str, Any]) -> Short:
         """What is compared of an answer."""
@@ -168,7 +158,7 @@ class ConsumerGame(Game):
         ours_in_short = None if ours is None else self.in_short(request, ours)
         self._judge(answer, ours_in_short, self.core.look(at_ms), at_ms)
         if (heard := heard or ours) is not None:
-            self._cast[step.actor].hear(request, heard, self.topics)
+            self.cast[step.actor].hear(request, heard, self.topics)
 
     def _note(self, number: int, answer: Short, shown: dict[str, Any], at_ms: int) -> None:
         self.result.moves.append(Move(at_ms - self.start_ms, number, answer, patch(self._shown, shown)))

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["APIS", "CHANGES", "NEW", "TOPICS", "UNKNOWN", "Step"]
+__all__ = ["APIS", "CHANGES", "NEW", "TOPICS", "Step"]
 
 TOPICS = {"a": 6, "b": 4, "c": 3}
 """Topics that are there, with their numbers of partitions."""
 NEW = {"g": 2, "h": 4}
-"""Topics of which each sequence makes its own, if it makes them, with the partitions they then have."""
-UNKNOWN = "z"
-"""A topic that is never there."""
+"""Topics of which each sequence makes its own, if it makes them, with the partitions they then have. There is
+never a `z`."""
 
 CHANGES = ("make", "grow", "drop")
 """Steps that change a topic, and ask the group nothing."""

@@ -61,6 +61,7 @@ def test_what_the_broker_did_not_show_is_noticed(shown: dict[str, object], reaso
 
     assert result.verdict == "different"
     assert result.reason.startswith(reason)
+    assert complaint(ConsumerGame, JOIN, result) == str(result)
 
 
 @pytest.mark.parametrize("answer", ["@3", "@2 -", "!25", {"said": "@2", "error_code": 0}])
