@@ -94,7 +94,7 @@ async def _record(text: str, game: type[Game], runner: Runner) -> bool:
 
     async def play(name: str) -> None:
         result = await runner.run(game.played[name], game.shows(name))
-        if told := complaint(game, name, result):
+        if told := complaint(game, name, result, is_live=True):
             wrong.append(name)
             print(f"{name}: {told}", flush=True)
         elif not _holds(name, game, records.get(name)):

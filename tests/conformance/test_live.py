@@ -51,7 +51,8 @@ def play(game: type[Game], brokers: dict[str, Broker], names: Iterable[str]) -> 
         async with Runner(game, brokers, game.scripts_at_a_time) as runner:
             async with asyncio.TaskGroup() as group:
                 tasks = {name: group.create_task(conclude(game, runner, name)) for name in names}
-            return {name: complaint(game, name, task.result()) for name, task in tasks.items()}
+            results = {name: task.result() for name, task in tasks.items()}
+        return {name: complaint(game, name, it, is_live=True) for name, it in results.items()}
 
     return asyncio.run(play_all())
 

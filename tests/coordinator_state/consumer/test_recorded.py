@@ -77,6 +77,13 @@ def test_what_the_broker_did_not_answer_is_noticed(answer: object) -> None:
     )
 
 
+def test_only_a_live_game_may_end_where_a_known_difference_begins() -> None:
+    result = Result(ConsumerGame.played[JOIN], verdict="known")
+
+    assert complaint(ConsumerGame, JOIN, result)
+    assert not complaint(ConsumerGame, JOIN, result, is_live=True)
+
+
 @pytest.mark.parametrize(
     ("name", "slowness", "verdict"),
     [
