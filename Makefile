@@ -60,8 +60,8 @@ verify: room lint ## The long stories: faults, cluster, monitoring, upgrades, ma
 
 .PHONY: conformance
 conformance: $(DEVELOPING) ## Renew the records of live Kafka brokers, and compare with new requests each time (MINUTES=10)
-	@$(BIN)/python -m tests.conformance --record --minutes $(MINUTES)
-	@$(BIN)/python -m tests.conformance.consumer --record --minutes $(MINUTES)
+	@$(BIN)/python -m tests.conformance classic --record --minutes $(MINUTES)
+	@$(BIN)/python -m tests.conformance consumer --record --minutes $(MINUTES)
 
 .PHONY: simulate
 simulate: $(DEVELOPING) ## Members, network and coordinator with all kinds of faults, with new seeds (MINUTES=10)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 from kafka import KafkaAdminClient
 
+from tests.conformance.classic.client import ClassicClient
+from tests.conformance.classic.sequence import PARTITIONS, TOPICS
 from tests.conformance.messages import frame
-from tests.conformance.sequence import PARTITIONS, TOPICS
-from tests.conformance.wire import BrokerClient
 
 if TYPE_CHECKING:
     from group_coordinator.deploy.broker import EmbeddedBroker
@@ -41,7 +41,7 @@ async def until_ready(address: str) -> None:
         missing = set(TOPICS) - set(admin.list_topics())
         if missing:
             admin.create_topics({topic: {"num_partitions": PARTITIONS} for topic in missing})
-    client = BrokerClient(address)
+    client = ClassicClient(address)
     try:
         await client.wait_until_ready()
     finally:
@@ -76,7 +76,7 @@ class BrokersGroups:
 
     async def _form(self, groups: int, size: int) -> list[bytes]:
         await until_ready(self._address)
-        client = BrokerClient(self._address)
+        client = ClassicClient(self._address)
         try:
             # Not those of a round before, whose members are there still.
             prefix = f"groups{next(_numbers)}"
@@ -90,7 +90,7 @@ class BrokersGroups:
             client.close()
         return [beats[number] for number in range(size) for beats in by_group]
 
-    async def _form_one(self, client: BrokerClient, group_id: str, size: int) -> list[bytes]:
+    async def _form_one(self, client: ClassicClient, group_id: str, size: int) -> list[bytes]:
         async def ask_all(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
             common = {"group_id": group_id, "client_id": "bench", "group_instance_id": None}
             questions = [await client.ask(common | each) for each in requests]

@@ -1,8 +1,9 @@
 """Compares the core with real Kafka brokers for as long as it is asked to.
 
-python -m tests.conformance --minutes 10
-python -m tests.conformance --record
-python -m tests.conformance --replay '{"setup":"plain","steps":[{"version":3}]}'
+python -m tests.conformance classic --minutes 10
+python -m tests.conformance consumer --record
+python -m tests.conformance consumer --play 'group 2, join 2, settled 3'
+python -m tests.conformance classic --replay '{"setup":"plain","steps":[{"version":3}]}'
 """
 
 from __future__ import annotations
@@ -16,39 +17,30 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from group_coordinator.coordinator_state.errors import Errors
-from tests.conformance.generator import random_sequence
-from tests.conformance.recorded import (
-    PLAYED,
-    SHOWN,
-    complaint,
-    read_records,
-    recorded,
-    replay,
-    write_records,
-)
-from tests.conformance.runner import CONCURRENCY, Runner, start_brokers
-from tests.conformance.sequence import read_sequence, write_sequence
+from tests.conformance.games import GAMES
+from tests.conformance.recorded import complaint, read_records, recorded, replay, write_records
+from tests.conformance.runner import Runner, start_brokers
+from tests.conformance.sequence import Sequence, read_sequence, write_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conformance.game import Result
+    from tests.conformance.game import Game, Result
     from tests.conformance.recorded import Recorded
-    from tests.conformance.sequence import Sequence
+    from tests.conformance.runner import Broker
 
 _ERRORS = {error.value: error.name for error in Errors}
 _PROGRESS_S = 10
 _MAX_FAILURES = 10
-_RECORDED_AT_A_TIME = 12
-"""Few enough that a script is not held up by the others."""
 
 
 def main() -> int:
     """Run as the arguments say; 1 if a difference was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.splitlines()[0])
+    parser.add_argument("protocol", choices=list(GAMES), help="whose groups are compared")
     parser.add_argument(
         "--record",
         nargs="?",
@@ -59,95 +51,102 @@ def main() -> int:
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--minutes", type=float, help="draw sequences for so long")
     limit.add_argument("--sequences", type=int, help="draw so many sequences")
-    limit.add_argument("--replay", help="play this sequence, and tell what happens")
+    limit.add_argument("--replay", metavar="LINE", help="play this sequence, and tell what happens")
+    limit.add_argument("--play", metavar="STEPS", help="play this script, and tell what happens")
+    parser.add_argument("--setup", default="plain", help="the broker of the script (default: plain)")
     parser.add_argument("--seed", type=int, default=random.randrange(10**9), help="of the first sequence")
-    parser.add_argument("--concurrency", type=int, default=CONCURRENCY, help="sequences at a time")
+    parser.add_argument("--concurrency", type=int, help="sequences at a time")
     parser.add_argument("--dynamic", action="store_true", help="draw no static members")
     arguments = parser.parse_args()
-    limits = (arguments.minutes, arguments.sequences, arguments.replay)
-    if arguments.record is None and limits == (None, None, None):
-        parser.error("say what to do: --record, --minutes, --sequences or --replay")
+    limits = (arguments.minutes, arguments.sequences, arguments.replay, arguments.play)
+    if arguments.record is None and limits == (None,) * len(limits):
+        parser.error("say what to do: --record, --minutes, --sequences, --replay or --play")
+    game = GAMES[arguments.protocol]
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conformance-")))
-        addresses = start_brokers(stack, directory)
-        if arguments.replay:
-            return asyncio.run(_replay(arguments, addresses))
-        is_recorded = arguments.record is None or asyncio.run(_record(arguments.record, addresses))
-        if arguments.minutes is None and arguments.sequences is None:
-            return int(not is_recorded)
-        return asyncio.run(_explore(arguments, addresses)) or int(not is_recorded)
+        brokers = start_brokers(stack, game, directory)
+        return asyncio.run(_run(arguments, game, brokers))
 
 
-async def _replay(arguments: argparse.Namespace, addresses: dict[str, str]) -> int:
-    async with Runner(addresses) as runner:
-        result = await runner.run(read_sequence(arguments.replay))
-    print(result)
-    return int(result.verdict != "same")
+async def _run(arguments: argparse.Namespace, game: type[Game], brokers: dict[str, Broker]) -> int:
+    async with Runner(game, brokers, game.scripts_at_a_time) as runner:
+        if arguments.replay or arguments.play:
+            result = await runner.run(_sequence(arguments, game))
+            print(result)
+            return int(result.verdict != "same")
+        is_recorded = arguments.record is None or await _record(arguments.record, game, runner)
+    if arguments.minutes is None and arguments.sequences is None:
+        return int(not is_recorded)
+    async with Runner(game, brokers, arguments.concurrency or game.drawn_at_a_time) as runner:
+        return await _explore(arguments, game, runner) or int(not is_recorded)
 
 
-async def _record(text: str, addresses: dict[str, str]) -> bool:
+def _sequence(arguments: argparse.Namespace, game: type[Game]) -> Sequence[Any]:
+    if arguments.replay:
+        return read_sequence(arguments.replay, game.step)
+    return Sequence(arguments.setup, game.script(arguments.play))
+
+
+async def _record(text: str, game: type[Game], runner: Runner) -> bool:
     """Renew the records that do not hold any more; False if broker and core differ somewhere."""
-    records = {name: record for name, record in read_records().items() if name in PLAYED}
+    records = {name: record for name, record in read_records(game).items() if name in game.played}
     wrong = []
-    async with Runner(addresses, _RECORDED_AT_A_TIME) as runner, asyncio.TaskGroup() as group:
 
-        async def play(name: str) -> None:
-            result = await runner.run(PLAYED[name], SHOWN.get(name))
-            if complaint(name, result):
-                wrong.append(name)
-                print(f"{name}: {complaint(name, result)}", flush=True)
-            elif not _holds(name, records.get(name)):
-                records[name] = recorded(name, result)
-                print(f"recorded: {name}", flush=True)
+    async def play(name: str) -> None:
+        result = await runner.run(game.played[name], game.shows(name))
+        if told := complaint(game, name, result, is_live=True):
+            wrong.append(name)
+            print(f"{name}: {told}", flush=True)
+        elif not _holds(name, game, records.get(name)):
+            records[name] = recorded(game, name, result)
+            print(f"recorded: {name}", flush=True)
 
-        for name in PLAYED:
+    async with asyncio.TaskGroup() as group:
+        for name in game.played:
             if text in name:
                 group.create_task(play(name))
-    write_records(records.values())
-    print(f"{len(records)} of {len(PLAYED)} scripts have records; broker and core differ in {len(wrong)}")
+    write_records(game, records.values())
+    print(
+        f"{len(records)} of {len(game.played)} scripts have records; broker and core differ in {len(wrong)}"
+    )
     return not wrong
 
 
-def _holds(name: str, record: Recorded | None) -> bool:
+def _holds(name: str, game: type[Game], record: Recorded | None) -> bool:
     """Whether the record is one of the script as it is, and the core still does the same."""
-    if record is None or record.sequence != PLAYED[name]:
+    if record is None or record.mark != game.mark(game.played[name]):
         return False
-    return not complaint(name, replay(record, SHOWN.get(name)))
+    return not complaint(game, name, replay(game, record, game.shows(name)))
 
 
-async def _explore(arguments: argparse.Namespace, addresses: dict[str, str]) -> int:
-    failures: list[Result] = []
-    started = time.monotonic()
-    told = started
+async def _explore(arguments: argparse.Namespace, game: type[Game], runner: Runner) -> int:
+    told = started = time.monotonic()
     print(f"seeds from {arguments.seed} on", flush=True)
-    async with Runner(addresses, arguments.concurrency) as runner:
 
-        def report(result: Result) -> None:
-            nonlocal told
-            if result.verdict in ("different", "inconclusive"):
-                failures.append(result)
-                print(f"{result.verdict}: {result.reason}\n  {write_sequence(result.sequence)}", flush=True)
-            if time.monotonic() - told >= _PROGRESS_S:
-                told = time.monotonic()
-                print(_summary(runner, told - started), flush=True)
+    def report(result: Result) -> None:
+        nonlocal told
+        if result.verdict in ("different", "inconclusive"):
+            print(f"{result.verdict}: {result.reason}\n  {write_sequence(result.sequence)}", flush=True)
+        if time.monotonic() - told >= _PROGRESS_S:
+            told = time.monotonic()
+            print(_summary(runner, told - started), flush=True)
 
-        until = None if arguments.minutes is None else started + 60 * arguments.minutes
-        await runner.run_all(_sequences(arguments), until, report)
-        print(_summary(runner, time.monotonic() - started))
-        for (state, api, error), count in sorted(runner.answered.items()):
-            print(f"    {state:20} {api:14} {_ERRORS.get(error, error)!s:28} {count}")
-        for failure in failures[:_MAX_FAILURES]:
-            print()
-            print(await runner.shrink(failure) if failure.verdict == "different" else failure, flush=True)
+    until = None if arguments.minutes is None else started + 60 * arguments.minutes
+    failures = await runner.run_all(_sequences(arguments, game), until, report)
+    print(_summary(runner, time.monotonic() - started))
+    for (state, api, error), count in sorted(runner.answered.items()):
+        print(f"    {state:20} {api:26} {_ERRORS.get(error, error)!s:28} {count}")
+    for failure in failures[:_MAX_FAILURES]:
+        print(f"\n{await runner.shrink(failure)}", flush=True)
     if len(failures) > _MAX_FAILURES:
         print(f"\nand {len(failures) - _MAX_FAILURES} more")
     return int(bool(failures))
 
 
-def _sequences(arguments: argparse.Namespace) -> Iterator[Sequence]:
+def _sequences(arguments: argparse.Namespace, game: type[Game]) -> Iterator[Sequence[Any]]:
     seeds = itertools.count(arguments.seed)
     for seed in itertools.islice(seeds, arguments.sequences):
-        yield random_sequence(random.Random(seed), static=not arguments.dynamic)
+        yield game.draw(random.Random(seed), static=not arguments.dynamic)
 
 
 def _summary(runner: Runner, seconds: float) -> str:

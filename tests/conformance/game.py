@@ -1,34 +1,35 @@
-"""One sequence in play: what was asked, what may have come of it, and what the broker shows.
-
-It neither waits nor asks: `driver.py` does so with a live broker, and `recorded.py` knows what one has shown.
-After each request, and after each deadline, the broker has to have given the answers that the core gives, no
-others, has to describe the group as the core does, and to have the same offsets committed.
-
-Member ids are the broker's own. `Ids` pairs them with the core's as they are told.
-"""
+"""One sequence in play: what each protocol's game has of its own, and how a game is judged."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
-
-from tests.conformance.actors import Cast
-from tests.conformance.compare import Difference, Ids, brief
-from tests.conformance.core import Core, CoreFailed
+from tests.conformance.compare import Difference
+from tests.conformance.differences import shown
 from tests.conformance.sequence import write_sequence
-from tests.conformance.setups import SETUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from group_coordinator.coordinator_state.log import Record
-    from tests.conformance.core import Outcome
-    from tests.conformance.differences import Known
-    from tests.conformance.sequence import Sequence, Step
+    from tests.conformance.actors import Cast
+    from tests.conformance.core import Core
+    from tests.conformance.differences import Known, KnownDifference
+    from tests.conformance.sequence import Sequence
+    from tests.conformance.setups import Setup
+    from tests.conformance.wire import BrokerClient
+
+__all__ = ["Game", "Inconclusive", "Result", "Topic"]
+
+Topic = tuple[str, int]
+"""Its id, and its number of partitions."""
+
+_START_MS = 1_000_000
 
 
 class Inconclusive(Exception):  # noqa: N818 - it says what happened
@@ -43,34 +44,13 @@ class _MetKnown(Exception):  # noqa: N818 - same
     """A known difference shows from here on; its name is the message."""
 
 
-class Sent(msgspec.Struct, array_like=True, tag="sent", frozen=True):
-    """A request was sent."""
-
-    at_ms: int
-    """Since the sequence began, as all times of moves."""
-    step: int
-    """Of which step of the sequence."""
-
-
-class Look(msgspec.Struct, array_like=True, tag="look", frozen=True):
-    """What the broker showed when everything due had been done."""
-
-    at_ms: int
-    """Up to when deadlines had passed."""
-    answers: dict[str, dict[str, Any]]
-    """What it had answered since the look before, by request id, in the contract's terms."""
-    group: dict[str, Any]
-    """The group's description and, as `offsets`, all that is committed."""
-
-
-Move = Sent | Look
-
-
 @dataclass
 class Result:
     """What came of a sequence."""
 
-    sequence: Sequence
+    sequence: Sequence[Any]
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    """The topics that were there at first, if the game has to know them."""
     verdict: str = "same"
     """`same`, `different`, `known` or `inconclusive`."""
     reason: str = ""
@@ -78,7 +58,7 @@ class Result:
     """What was found; if it is `inconclusive`, what may be the machine's fault."""
     story: list[str] = field(default_factory=list)
     """What was sent and answered, to be read by people."""
-    moves: list[Move] = field(default_factory=list)
+    moves: list[Any] = field(default_factory=list)
     """The same, to be played again."""
     comparisons: int = 0
     answered: Counter[tuple[str, str, int]] = field(default_factory=Counter)
@@ -86,36 +66,80 @@ class Result:
     log: list[Record] = field(default_factory=list)
     """The requests, with the times at which the broker got them ..."""
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """... and what both answered, by request id."""
+    """... and what both answered, by request id. Only the classic game takes note of them."""
 
     def __str__(self) -> str:
         story = "\n".join(f"    {line}" for line in self.story)
         return f"{self.verdict}: {self.reason}\n{story}\n  {write_sequence(self.sequence)}"
 
 
-def topic_of(setup: str) -> str:
-    """Where the requests lie for the core."""
-    return f"requests.{setup}"
+class Game(ABC):
+    """One sequence in play, from `start_ms` on. What is `known` does not count as a difference.
 
-
-class Game:
-    """One sequence in play, from `start_ms` on.
-
-    `partition` is where the requests lie for the core, which makes member ids of it.
+    `topics` are those that the broker has at first. A subclass is the game of a protocol.
     """
 
+    folder: ClassVar[Path]
+    """Has its records, and its scripts as `scripts.txt`."""
+    jars: ClassVar[str]
+    """The version of its brokers, as `deploy.jars` calls it."""
+    setups: ClassVar[Mapping[str, Setup]]
+    """Its brokers."""
+    client: ClassVar[type[BrokerClient]]
+    drawn_at_a_time: ClassVar[int]
+    """How many sequences a runner plays at a time, ..."""
+    scripts_at_a_time: ClassVar[int]
+    """... and how many if none may be held up by the others."""
+    step: ClassVar[type]
+    script: ClassVar[Callable[[str], tuple[Any, ...]]]
+    """Reads the steps of a script."""
+    draw: ClassVar[Callable[..., Sequence[Any]]]
+    """Draws a sequence by a `random.Random`, with static members only if `static`."""
+    differences: ClassVar[list[KnownDifference]]
+    """All that are wanted."""
+    played: ClassVar[dict[str, Sequence[Any]]]
+    """All sequences that are recorded, by name."""
+    record: ClassVar[Any]
+    """The type of a line of a record (`recorded.py`)."""
+    core: Core
+    cast: Cast[Any]
+
     def __init__(
-        self, sequence: Sequence, group_id: str, known: Known, start_ms: int, partition: int = 0
+        self,
+        sequence: Sequence[Any],
+        known: Known,
+        topics: Mapping[str, Topic],
+        group_id: str = "group",
+        start_ms: int = _START_MS,
     ) -> None:
-        self.setup = SETUPS[sequence.setup]
-        self.core = Core(group_id, self.setup.core, known.undo, topic_of(sequence.setup), partition)
-        self.result = Result(sequence)
-        self._known = known
-        self._start_ms = start_ms
-        self._cast = Cast()
-        self._ids = Ids()
-        self._asked: dict[str, tuple[Step, dict[str, Any]]] = {}
-        self._clients: dict[str, str] = {}
+        self.result = Result(sequence, dict(topics))
+        self.setup = self.setups[sequence.setup]
+        self.group_id = "" if sequence.nameless else group_id
+        self.known = known
+        self.start_ms = start_ms
+
+    @classmethod
+    def shows(cls, name: str) -> KnownDifference | None:
+        """The difference that a sequence of this name shows; None if none."""
+        return shown(cls.differences).get(name)
+
+    @staticmethod
+    @abstractmethod
+    def make_topics(bootstrap_servers: str) -> dict[str, Topic]:
+        """Make the topics of all sequences, and return what a game has to know of them."""
+
+    @staticmethod
+    @abstractmethod
+    def mark(sequence: Sequence[Any]) -> Any:
+        """What a record has of its sequence: the same for the same."""
+
+    @abstractmethod
+    async def play(self, client: Any) -> None:
+        """Play it with a live broker. The group must be new."""
+
+    @abstractmethod
+    def replay(self, moves: list[Any]) -> None:
+        """Play it with what a broker has shown."""
 
     @contextmanager
     def judged(self) -> Iterator[None]:
@@ -125,121 +149,23 @@ class Game:
             yield
         except Difference as difference:
             result.verdict, result.reason, result.difference = "different", str(difference), difference
-        except CoreFailed as failure:
-            result.verdict, result.reason = "different", f"the core failed: {failure}"
-            result.difference = Difference("the core failed", "no failure", failure)
         except Inconclusive as inconclusive:
             result.verdict, result.reason = "inconclusive", str(inconclusive)
             result.difference = inconclusive.difference
-        except _MetKnown as known_difference:
-            result.verdict, result.reason = "known", str(known_difference)
+        except _MetKnown as known:
+            result.verdict, result.reason = "known", str(known)
         result.log = self.core.log
 
     def request(self, number: int) -> dict[str, Any] | None:
         """Return the request of the step with this number; None if it only waits."""
         step = self.result.sequence.steps[number]
-        request = self._cast.request(step, self.core.group_id, f"r{number}")
+        request = self.cast.request(step, self.group_id, f"r{number}")
         if request is not None:
-            if (name := self._known.begins(self.core.group, request, self.setup)) is not None:
+            name = self.known.begins(self.core.group, request, self.setup)
+            if name is not None:
                 raise _MetKnown(name)
-            self._asked[request["request_id"]] = (step, request)
         return request
-
-    def to_broker(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the request with the broker's ids."""
-        return self._ids.to_broker(request)
-
-    def sent(self, request: dict[str, Any], at_ms: int) -> list[Outcome]:
-        """Return all that may come of `request`, which was sent at `at_ms`."""
-        step, _ = self._asked[request["request_id"]]
-        self.result.moves.append(Sent(at_ms - self._start_ms, int(request["request_id"][1:])))
-        self.tell(f"actor {step.actor} sends {brief(request)}", at_ms)
-        return self.core.handle(request, at_ms)
-
-    def compare(self, outcomes: list[Outcome], look: Look) -> Difference | None:
-        """Keep the outcomes that are the broker's; return how the nearest differs if none is.
-
-        The time of this `look` is the clock's.
-        """
-        result = self.result
-        result.moves.append(Look(look.at_ms - self._start_ms, look.answers, look.group))
-        for request_id, answer in look.answers.items():
-            self.tell(f"  the broker answers {request_id}: {brief(answer)}", look.at_ms)
-        kept, lost = [], []
-        for outcome in outcomes:
-            ids = self._ids.copy()
-            if differences := list(self._judge(outcome, look, ids)):
-                lost.append((len(differences), differences[0], outcome))
-            else:
-                kept.append((outcome, ids))
-        if not kept:
-            _, difference, nearest = min(lost, key=lambda each: each[0])
-            self.tell(f"  the core: {brief(self.core.look(nearest.state))}", look.at_ms)
-            for request_id, answer in nearest.answers.items():
-                self.tell(f"  the core answers {request_id}: {brief(answer)}", look.at_ms)
-            return difference
-        result.comparisons += 1
-        before = self.core.group
-        for request_id, answer in look.answers.items():
-            api = self._asked[request_id][1]["api"]
-            result.answered[str(before.state) if before else "none", api, answer["error_code"]] += 1
-        self._ids = kept[0][1]
-        self._clients = {
-            member["group_instance_id"]: member["client_id"]
-            for member in look.group["members"]
-            if member["group_instance_id"] is not None
-        }
-        self.core.keep([outcome for outcome, _ in kept])
-        for request_id, answer in kept[0][0].answers.items():
-            step, request = self._asked[request_id]
-            self._cast[step.actor].hear(request, answer)
-            result.answers[request_id] = answer
-        group = self.core.group
-        self.tell(f"  {'no group' if group is None else f'{group.state} {group.generation_id}'}", look.at_ms)
-        return None
-
-    def is_one_of(self, outcomes: list[Outcome], look: Look) -> bool:
-        """Whether one of `outcomes` is what `look` shows."""
-        return any(not any(self._judge(outcome, look, self._ids.copy())) for outcome in outcomes)
 
     def tell(self, what: str, at_ms: int) -> None:
         """Note it for people."""
-        self.result.story.append(f"{at_ms - self._start_ms:6} {self._ids.named(what)}")
-
-    def _judge(self, outcome: Outcome, look: Look, ids: Ids) -> Iterator[Difference]:
-        """Say how `outcome` differs from what the broker did. `ids` learns of new ones."""
-        for request_id in sorted(outcome.answers.keys() ^ look.answers.keys()):
-            kind = f"{self._asked[request_id][1]['api']}, who is answered"
-            if request_id in look.answers:
-                yield Difference(kind, f"{request_id}: {look.answers[request_id]['error_code']}", "no answer")
-            else:
-                yield Difference(
-                    kind, "no answer", f"{request_id}: {outcome.answers[request_id]['error_code']}"
-                )
-        ours = self.core.look(outcome.state)
-        first_clients = {} if self._known.shows_clients else self._first_clients(ours)
-        _show_clients(first_clients, ours)
-        # First, because it tells whose ids are whose; but an answer says more.
-        described = list(ids.pair_descriptions(ours, look.group))
-        for request_id in sorted(outcome.answers.keys() & look.answers.keys()):
-            answer = outcome.answers[request_id]
-            if answer["api"] == "describe_group":
-                _show_clients(first_clients, answer)
-            yield from ids.pair_answers(answer, look.answers[request_id])
-        yield from described
-
-    def _first_clients(self, description: dict[str, Any]) -> dict[str, str]:
-        """The first clients of static members, which the broker shows for as long as they are members.
-
-        By the core's member ids, which `description` has.
-        """
-        return {
-            member["member_id"]: self._clients[member["group_instance_id"]]
-            for member in description["members"]
-            if member["group_instance_id"] in self._clients
-        }
-
-
-def _show_clients(clients: dict[str, str], description: dict[str, Any]) -> None:
-    for member in description["members"]:
-        member["client_id"] = clients.get(member["member_id"], member["client_id"])
+        self.result.story.append(f"{at_ms - self.start_ms:6} {what}")

@@ -1,9 +1,11 @@
 """What live brokers have shown in each script, kept in files: the core plays them in milliseconds.
 
-A line is a record: the script's name, its sequence, and the moves of a game with a live broker. A look has
-only what has changed since the look before. `make conformance` plays all scripts live, and renews each record
-that the core does not repeat. The core is compared with both, so a record that it repeats still holds. Such a
-record stays as it is, because times and chance differ from run to run.
+A line is a record: its name, the mark of its sequence, the topics that were there if the game has to know
+them, and the moves of a game with a live broker, which tell only what has changed of the group.
+
+`make conformance` plays all scripts live, and renews each record that the core does not repeat. The core is
+compared with both, so a record that it repeats still holds. Such a record stays as it is, because times and
+chance differ from run to run.
 """
 
 from __future__ import annotations
@@ -11,77 +13,51 @@ from __future__ import annotations
 import base64
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tests.conformance.differences import DIFFERENCES, Known
-from tests.conformance.game import Game, Look, Move, Result, Sent
-from tests.conformance.scripted import PATIENT, SCRIPTS
-from tests.conformance.sequence import Sequence, read_sequence
+from tests.conformance.compare import mapped
+from tests.conformance.differences import Known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tests.conformance.differences import KnownDifference
+    from tests.conformance.game import Game, Result, Topic
+    from tests.conformance.sequence import Sequence
 
-__all__ = [
-    "FOLDER",
-    "PLAYED",
-    "SHOWN",
-    "Recorded",
-    "complaint",
-    "read_records",
-    "recorded",
-    "replay",
-    "write_records",
-]
+__all__ = ["Recorded", "complaint", "read_records", "recorded", "replay", "write_records"]
 
-FOLDER = Path(__file__).with_name("recorded")
-_REGRESSIONS = Path(__file__).with_name("regressions.txt").read_text(encoding="utf-8").splitlines()
-_START_MS = 1_000_000
 _BYTES = "base64:"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-SHOWN: dict[str, KnownDifference] = {f"difference: {each.name}": each for each in DIFFERENCES}
-"""The known differences by the names of their records."""
 
-PLAYED: dict[str, Sequence] = (
-    SCRIPTS
-    # Sequences in which the two once differed, as small as they could be made.
-    | {f"regression: {place}": read_sequence(line) for place, line in enumerate(_REGRESSIONS)}
-    | {name: difference.shown_by for name, difference in SHOWN.items()}
-    | PATIENT
-)
-"""All sequences that are recorded, by name."""
-
-
-class Recorded(msgspec.Struct, frozen=True):
+class Recorded(NamedTuple):
     """A script, and how a broker has played it."""
 
     name: str
-    sequence: Sequence
-    moves: tuple[Move, ...]
-
-    @property
-    def file(self) -> Path:
-        """Where it is kept: by the section of the script."""
-        return FOLDER / f"{self.name.partition(':')[0].replace(' ', '_')}.jsonl"
+    mark: Any
+    topics: Mapping[str, Topic]
+    moves: list[Any]
 
 
-def recorded(name: str, result: Result) -> Recorded:
+def recorded(game: type[Game], name: str, result: Result) -> Recorded:
     """Make a record of a game; what a broker makes up each time anew gets a number in its place."""
-    text = msgspec.json.encode(_texts(result.moves)).decode()
+    line = _line(Recorded(name, game.mark(result.sequence), result.topics, result.moves))
     ids: dict[str, str] = {}
-    text = _UUID.sub(lambda found: ids.setdefault(found[0], str(len(ids))), text)
-    return Recorded(name, result.sequence, tuple(_moves(text)))
+    return _read_line(game, _UUID.sub(lambda found: ids.setdefault(found[0], str(len(ids))), line))
 
 
-def complaint(name: str, result: Result) -> str:
-    """Say what is wrong with the result of a script; empty if it is what is expected of it."""
-    difference = SHOWN.get(name)
+def complaint(game: type[Game], name: str, result: Result, *, is_live: bool = False) -> str:
+    """Say what is wrong with the result of a script; empty if it is what is expected of it.
+
+    One that `is_live` goes on to its end, or to where a known difference begins. There its record ends.
+    """
+    difference = game.shows(name)
     if difference is None:
-        return "" if result.verdict == "same" else str(result)
+        expected_verdicts = ("same", "known") if is_live else ("same",)
+        return "" if result.verdict in expected_verdicts else str(result)
     if result.verdict == "same":
         return f"no difference any more; take it off the list\n{result}"
     expected, found = (difference.kind, difference.theirs, difference.ours), result.difference
@@ -90,108 +66,68 @@ def complaint(name: str, result: Result) -> str:
 
 
 def replay(
-    record: Recorded, shows: KnownDifference | None = None, group_id: str = "group", partition: int = 0
+    game: type[Game],
+    record: Recorded,
+    shows: KnownDifference | None = None,
+    sequence: Sequence[Any] | None = None,
+    **where: Any,
 ) -> Result:
-    """Play a record against the core, as `driver.play` does with a live broker."""
-    group_id = "" if record.sequence.nameless else group_id
-    game = Game(record.sequence, group_id, Known(shows), _START_MS, partition)
-    with game.judged():
-        outcomes = None
-        for move in record.moves:
-            at_ms = _START_MS + move.at_ms
-            if isinstance(move, Sent):
-                if (request := game.request(move.step)) is None:
-                    raise ValueError(f"{record.name}: step {move.step} sends nothing; record it again")
-                outcomes = game.sent(request, at_ms)
-            else:
-                outcomes = game.core.pass_time(at_ms, outcomes)
-                look = msgspec.structs.replace(move, at_ms=at_ms)
-                if difference := game.compare(outcomes, look):
-                    raise difference
-                outcomes = None
-    return game.result
+    """Play a record, or its moves with another `sequence`, against the core as `Game.play` does live.
+
+    Of the known differences only `shows` counts. `where` is for the game: `group_id` and `partition`.
+    """
+    known = Known(game.differences, shows)
+    played = game(sequence or game.played[record.name], known, record.topics, **where)
+    with played.judged():
+        played.replay(record.moves)
+    return played.result
 
 
-def read_records() -> dict[str, Recorded]:
+def read_records(game: type[Game]) -> dict[str, Recorded]:
     """Read all records, by name."""
-    records = {}
-    for file in sorted(FOLDER.glob("*.jsonl")):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            name, sequence, moves = msgspec.json.decode(line, type=tuple[str, Sequence, msgspec.Raw])
-            records[name] = Recorded(name, sequence, tuple(_whole(_moves(moves))))
-    return records
+    lines = [
+        line
+        for file in sorted(_folder(game).glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+    records = [_read_line(game, line) for line in lines]
+    return {record.name: record for record in records}
 
 
-def write_records(records: Iterable[Recorded]) -> None:
-    """Write all records in place of those that are there."""
+def write_records(game: type[Game], records: Iterable[Recorded]) -> None:
+    """Write all records in place of those that are there: a file for each section of the scripts."""
+    folder = _folder(game)
     lines: dict[Path, list[str]] = {}
     for record in sorted(records, key=lambda each: each.name):
-        line = msgspec.json.encode((record.name, record.sequence, _texts(_changes(record.moves))))
-        lines.setdefault(record.file, []).append(line.decode())
-    FOLDER.mkdir(exist_ok=True)
-    for file in set(FOLDER.glob("*.jsonl")) - lines.keys():
+        file = folder / f"{record.name.partition(':')[0].replace(' ', '_')}.jsonl"
+        lines.setdefault(file, []).append(_line(record))
+    folder.mkdir(exist_ok=True)
+    for file in set(folder.glob("*.jsonl")) - lines.keys():
         file.unlink()
     for file, those in lines.items():
         file.write_text("\n".join(those) + "\n", encoding="utf-8")
 
 
-def _changes(moves: Iterable[Move]) -> list[Move]:
-    """The moves, of each look only what has changed."""
-    before: dict[str, Any] = {}
-    changes: list[Move] = []
-    for move in moves:
-        if isinstance(move, Look):
-            changed = {name: value for name, value in move.group.items() if before.get(name, ...) != value}
-            changes.append(msgspec.structs.replace(move, group=changed))
-            before = move.group
-        else:
-            changes.append(move)
-    return changes
+def _folder(game: type[Game]) -> Path:
+    return game.folder / "recorded"
 
 
-def _whole(changes: Iterable[Move]) -> list[Move]:
-    """The moves of which `changes` tells what has changed."""
-    shown: dict[str, Any] = {}
-    moves: list[Move] = []
-    for move in changes:
-        if isinstance(move, Look):
-            shown = shown | move.group
-            moves.append(msgspec.structs.replace(move, group=shown))
-        else:
-            moves.append(move)
-    return moves
+def _line(record: Recorded) -> str:
+    name, mark, topics, moves = record
+    told = [name, mark, topics, moves] if topics else [name, mark, moves]
+    plain = msgspec.to_builtins(told, builtin_types=(bytes,))
+    return msgspec.json.encode(mapped(plain, _written)).decode()
 
 
-def _moves(text: str | msgspec.Raw) -> list[Move]:
-    moves = msgspec.json.decode(text, type=list[Move])
-    return [
-        Look(move.at_ms, _read(move.answers), _read(move.group)) if isinstance(move, Look) else move
-        for move in moves
-    ]
-
-
-def _texts(moves: Iterable[Move]) -> Any:
-    """The moves with their bytes as text."""
-    return _written(msgspec.to_builtins(list(moves), builtin_types=(bytes,)))
+def _read_line(game: type[Game], line: str) -> Recorded:
+    name, mark, *topics, moves = msgspec.convert(mapped(msgspec.json.decode(line), _read), game.record)
+    return Recorded(name, mark, topics[0] if topics else {}, moves)
 
 
 def _written(value: Any) -> Any:
-    match value:
-        case bytes():
-            return _BYTES + base64.b64encode(value).decode()
-        case dict():
-            return {name: _written(each) for name, each in value.items()}
-        case list():
-            return [_written(each) for each in value]
-    return value
+    return _BYTES + base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def _read(value: Any) -> Any:
-    match value:
-        case str() if value.startswith(_BYTES):
-            return base64.b64decode(value.removeprefix(_BYTES))
-        case dict():
-            return {name: _read(each) for name, each in value.items()}
-        case list():
-            return [_read(each) for each in value]
-    return value
+    is_bytes = isinstance(value, str) and value.startswith(_BYTES)
+    return base64.b64decode(value.removeprefix(_BYTES)) if is_bytes else value

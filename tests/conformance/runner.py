@@ -9,66 +9,77 @@ import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Self
-
-from kafka.admin import KafkaAdminClient
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.deploy.jars import fetch
 from tests.conformance.differences import Known
-from tests.conformance.driver import play
-from tests.conformance.sequence import PARTITIONS, TOPICS
-from tests.conformance.setups import SETUPS
 from tests.conformance.shrink import shrink
-from tests.conformance.wire import BrokerClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from pathlib import Path
 
     from tests.conformance.differences import KnownDifference
-    from tests.conformance.game import Result
+    from tests.conformance.game import Game, Result, Topic
     from tests.conformance.sequence import Sequence
+    from tests.conformance.wire import BrokerClient
 
-CONCURRENCY = 24
+__all__ = ["Broker", "Runner", "start_brokers"]
+
 _TRIES = 6
 
 
-def start_brokers(stack: ExitStack, directory: Path, setups: Iterable[str] = tuple(SETUPS)) -> dict[str, str]:
-    """Start a broker with `TOPICS` for each of `setups`, to be stopped by `stack`; return their addresses."""
-    brokers = {name: EmbeddedBroker(directory / name, overrides=SETUPS[name].broker) for name in setups}
+class Broker(NamedTuple):
+    """Where a broker is, and what a game has to know of its topics."""
+
+    address: str
+    topics: Mapping[str, Topic] = {}
+
+
+def start_brokers(
+    stack: ExitStack, game: type[Game], directory: Path, setups: Iterable[str] = ()
+) -> dict[str, Broker]:
+    """Start a broker with topics for each of `setups`, by default all, to be stopped by `stack`."""
+    brokers = {
+        name: EmbeddedBroker(directory / name, overrides=game.setups[name].broker, jars=game.jars)
+        for name in setups or game.setups
+    }
     for broker in brokers.values():
         stack.callback(broker.stop)
-    fetch("broker", progress=True)  # once for all
+    fetch(game.jars, progress=True)  # once for all
+
+    def start(broker: EmbeddedBroker) -> Broker:
+        broker.start()
+        return Broker(broker.bootstrap_servers, game.make_topics(broker.bootstrap_servers))
+
     with ThreadPoolExecutor() as pool:
-        list(pool.map(_start, brokers.values()))
-    return {name: broker.bootstrap_servers for name, broker in brokers.items()}
-
-
-def _start(broker: EmbeddedBroker) -> None:
-    broker.start()
-    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    admin.create_topics({topic: {"num_partitions": PARTITIONS} for topic in TOPICS})
-    admin.close()
+        return dict(zip(brokers, pool.map(start, brokers.values()), strict=True))
 
 
 class Runner:
-    """Plays sequences, and counts. `connect` makes the client of an address."""
+    """Plays sequences of a game, so many at a time, and counts.
+
+    `connect` makes the client of an address, `known` says what does not count where a difference shows.
+    """
 
     def __init__(
         self,
-        addresses: Mapping[str, str],
-        concurrency: int = CONCURRENCY,
-        connect: Callable[[str], BrokerClient] = BrokerClient,
-        known: Callable[[KnownDifference | None], Known] = Known,
+        game: type[Game],
+        brokers: Mapping[str, Broker],
+        at_a_time: int,
+        connect: Callable[[str], BrokerClient] | None = None,
+        known: Callable[[KnownDifference | None], Known] | None = None,
     ) -> None:
-        self._clients = {name: connect(address) for name, address in addresses.items()}
-        self._known = known
+        self._game, self._brokers = game, brokers
+        connect = connect or game.client
+        self._clients = {name: connect(broker.address) for name, broker in brokers.items()}
+        self._known = known or (lambda shows: Known(game.differences, shows))
         self._watchers: list[asyncio.Task[None]] = []
-        self._concurrency = concurrency
-        self._slots = asyncio.Semaphore(concurrency)
+        self._at_a_time = at_a_time
+        self._slots = asyncio.Semaphore(self._at_a_time)
         self._numbers = itertools.count()
-        self._nameless = {name: asyncio.Lock() for name in addresses}
+        self._nameless = {name: asyncio.Lock() for name in brokers}
         # The groups of another run may still be there.
         self._run = uuid.uuid4().hex[:8]
         self.counts: Counter[str] = Counter()
@@ -96,9 +107,7 @@ class Runner:
         """How many requests have been sent."""
         return sum(client.requests for client in self._clients.values())
 
-    async def run(
-        self, sequence: Sequence, shows: KnownDifference | None = None, partition: int = 0
-    ) -> Result:
+    async def run(self, sequence: Sequence[Any], shows: KnownDifference | None = None) -> Result:
         """Play `sequence`, again if the machine was held up; a result that stays open is `inconclusive`.
 
         Of the known differences only `shows` counts.
@@ -106,11 +115,7 @@ class Runner:
         kinds = set()
         async with self._slots:
             for _ in range(_TRIES):
-                async with self._group_id(sequence) as group_id:
-                    client = self._clients[sequence.setup]
-                    result = await play(sequence, client, group_id, self._known(shows), partition)
-                self.comparisons += result.comparisons
-                self.answered += result.answered
+                result = await self._play(sequence, shows)
                 if result.verdict != "inconclusive":
                     break
                 self.counts["inconclusive runs"] += 1
@@ -123,8 +128,19 @@ class Runner:
             self.counts[f"known: {result.reason}"] += 1
         return result
 
+    async def _play(self, sequence: Sequence[Any], shows: KnownDifference | None) -> Result:
+        broker, client = self._brokers[sequence.setup], self._clients[sequence.setup]
+        async with self._group_id(sequence) as group_id:
+            start_ms = client.clock.now_ms()
+            game = self._game(sequence, self._known(shows), broker.topics, group_id, start_ms)
+            with game.judged():
+                await game.play(client)
+        self.comparisons += game.result.comparisons
+        self.answered += game.result.answered
+        return game.result
+
     @asynccontextmanager
-    async def _group_id(self, sequence: Sequence) -> AsyncIterator[str]:
+    async def _group_id(self, sequence: Sequence[Any]) -> AsyncIterator[str]:
         """The id of a group that is not there yet, for `sequence` alone."""
         if not sequence.nameless:
             yield f"{self._run}-{next(self._numbers)}"
@@ -136,36 +152,49 @@ class Runner:
 
     async def run_all(
         self,
-        sequences: Iterable[Sequence],
+        sequences: Iterable[Sequence[Any]],
         until: float | None = None,
-        report: Callable[[Result], None] = print,
-    ) -> None:
-        """Play `sequences`, as many at a time as there are slots, until `time.monotonic()` is `until`."""
+        report: Callable[[Result], None] = lambda _result: None,
+    ) -> list[Result]:
+        """Play `sequences`, as many at a time as there are slots, until `time.monotonic()` is `until`.
+
+        Returns those in which a difference was found, or may have been.
+        """
         source = iter(sequences)
+        failures: list[Result] = []
 
         async def work() -> None:
             for sequence in source:
                 if until is not None and time.monotonic() >= until:
                     return
-                report(await self.run(sequence))
+                result = await self.run(sequence)
+                if result.verdict in ("different", "inconclusive"):
+                    failures.append(result)
+                report(result)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._concurrency):
+            for _ in range(self._at_a_time):
                 group.create_task(work())
+        return failures
 
-    async def shrink(self, result: Result) -> Result:
-        """The result of the smallest sequence found that differs in the same way."""
-        assert result.difference is not None
+    async def shrink(self, result: Result, limit_s: float | None = None) -> str:
+        """Tell of the smallest sequence found that differs as `result` does, if there is time to find it."""
+        if result.verdict != "different" or result.difference is None:
+            return str(result)
         kind = result.difference.kind
         results = {}
 
-        async def differs(sequence: Sequence) -> bool:
+        async def differs(sequence: Sequence[Any]) -> bool:
             found = results[sequence] = await self.run(sequence)
             difference = found.difference
             return found.verdict == "different" and difference is not None and difference.kind == kind
 
-        smallest = await shrink(result.sequence, differs)
-        return results.get(smallest, result)
+        try:
+            async with asyncio.timeout(limit_s):
+                smallest = await shrink(result.sequence, differs)
+        except TimeoutError:
+            return f"{result}\n(there was no time to make it smaller)"
+        return str(results.get(smallest, result))
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

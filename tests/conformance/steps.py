@@ -1,8 +1,8 @@
 """Scripts as text: `stable 2, wait half, beat 1 generation=previous, leave also=1`.
 
-A step is a verb, the number of its actor (0 if none is given), and fields of `Step`. `version=0..6` is a step
-for each version. `also=1+empty@2` are others that leave: a member, and after the @ an instance. The number of
-`formed`, `synced`, `stable` and their like is how many actors there are; actor 0 leads.
+A step is a verb, the number of its actor (0 if none is given), and fields of the game's `Step`.
+`version=0..6` is a step for each version. Other verbs are short for several steps, all with the fields that
+are said.
 """
 
 from __future__ import annotations
@@ -10,121 +10,100 @@ from __future__ import annotations
 import re
 import shlex
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from tests.conformance.sequence import Step
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
-__all__ = ["script", "statements"]
+__all__ = ["Language", "of_each", "scripts_in"]
 
-_VERBS: dict[str, dict[str, Any]] = {
-    "join": {"api": "join"},
-    # As a member of an old version, which is a member at once, without an id to be asked for first.
-    "new": {"api": "join", "member": "empty", "version": 3},
-    # As a static member that has just started.
-    "restart": {"api": "join", "member": "empty", "instance": "own"},
-    "sync": {"api": "sync"},
-    "beat": {"api": "heartbeat"},
-    "leave": {"api": "leave"},
-    "commit": {"api": "commit"},
-    # As no member.
-    "simple": {"api": "commit", "member": "empty", "generation": "none"},
-    "fetch": {"api": "fetch"},
-    "delete_offsets": {"api": "delete_offsets"},
-    # As is done after each step in version 5.
-    "describe": {"api": "describe"},
-    "delete_group": {"api": "delete_group"},
-}
-
-_IN_SHORT = {
-    "listed_in_each_state": (
-        "listed Empty, listed PreparingRebalance, listed CompletingRebalance, listed Stable, listed Dead"
-    ),
-    "told_in_each_way": "describe version=0..6, listed version=0..5, listed_in_each_state",
-}
+_Step = TypeVar("_Step")
 
 
-def script(text: str, **fields: str) -> tuple[Step, ...]:
-    """Return the steps that `text` says, each with the `fields` unless it has others.
+def of_each(verb: str, numbers: Iterable[int]) -> str:
+    """The script in which each of these actors does the same."""
+    return ", ".join(f"{verb} {number}" for number in numbers)
 
-    Raises ValueError for a verb and msgspec.ValidationError for a field that there is not.
+
+class Language(Generic[_Step]):
+    """The words of a game's scripts.
+
+    `verbs`: the fields of the step that a verb stands for, unless others are said. `in_short`: what a verb is
+    short for, by the words behind it; a step after `just` does not get the fields that are said. `lists`:
+    fields of several values, which a + stands between, and how each is read.
     """
-    steps: list[Step] = []
-    for verb, words, said in statements(text):
-        steps += _steps(verb, words, fields | said)
-    return tuple(steps)
+
+    def __init__(
+        self,
+        step: type[_Step],
+        verbs: Mapping[str, Mapping[str, Any]],
+        in_short: Mapping[str, Callable[..., str]],
+        lists: Mapping[str, Callable[[str], Any]] | None = None,
+    ) -> None:
+        self._step, self._verbs, self._in_short, self._lists = step, verbs, in_short, lists or {}
+
+    def script(self, text: str, **fields: str) -> tuple[_Step, ...]:
+        """Return the steps that `text` says, each with the `fields` unless it has others.
+
+        Raises ValueError for a verb and msgspec.ValidationError for a field that there is not.
+        """
+        steps: list[_Step] = []
+        for words, said in _statements(text):
+            if words[0] == "just":
+                steps += self._steps(words[1], words[2:], said)
+            else:
+                steps += self._steps(words[0], words[1:], fields | said)
+        return tuple(steps)
+
+    def _steps(self, verb: str, words: list[str], fields: dict[str, str]) -> Iterator[_Step]:
+        if versions := re.fullmatch(r"(\d+)\.\.(\d+)", fields.get("version", "")):
+            first, last = map(int, versions.groups())
+            for version in range(first, last + 1):
+                yield from self._steps(verb, words, fields | {"version": str(version)})
+            return
+        match verb, words:
+            case "wait", [pause]:
+                yield self._one({"api": "wait", "pause": pause})
+            case _, [] if verb in self._verbs:
+                yield self._one(self._verbs[verb] | fields)
+            case _, [number] if verb in self._verbs:
+                yield self._one({"actor": number} | self._verbs[verb] | fields)
+            case _ if verb in self._in_short:
+                yield from self.script(self._in_short[verb](*words), **fields)
+            case _:
+                raise ValueError(f"no step of a script: {verb} {' '.join(words)}")
+
+    def _one(self, fields: Mapping[str, Any]) -> _Step:
+        several = {
+            name: [read(each) for each in fields[name].split("+")]
+            for name, read in self._lists.items()
+            if name in fields
+        }
+        # Text that looks like a number stays text where a field is text.
+        return msgspec.convert({**fields, **several}, self._step, strict=False)
 
 
-def statements(text: str) -> Iterator[tuple[str, list[str], dict[str, str]]]:
-    """What stands between the commas of `text`: a verb, the words behind it, and the fields."""
+def _statements(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """What stands between the commas of `text`: a verb with the words behind it, and the fields."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=",")
     lexer.whitespace_split = True
     for is_comma, words in groupby(lexer, key=lambda word: word == ","):
         if not is_comma:
-            verb, *rest = words
-            said = dict(word.split("=", 1) for word in rest if "=" in word)
-            yield verb, [word for word in rest if "=" not in word], said
+            told = list(words)
+            said = dict(word.split("=", 1) for word in told if "=" in word)
+            yield [word for word in told if "=" not in word], said
 
 
-def _steps(verb: str, words: list[str], fields: dict[str, str]) -> Iterator[Step]:
-    if versions := re.fullmatch(r"(\d+)\.\.(\d+)", fields.get("version", "")):
-        first, last = map(int, versions.groups())
-        for version in range(first, last + 1):
-            yield from _steps(verb, words, fields | {"version": str(version)})
-        return
-    match verb, words:
-        case "wait", [pause]:
-            yield Step(api="wait", pause=pause)
-        case _, [] if verb in _IN_SHORT:
-            yield from script(_IN_SHORT[verb], **fields)
-        case "listed", states:
-            yield _step({"api": "list", "states": states} | fields)
-        case _, [] if verb in _VERBS:
-            yield _step(_VERBS[verb] | fields)
-        case _, [number] if verb in _VERBS:
-            yield _step({"actor": number} | _VERBS[verb] | fields)
-        case _, [count]:
-            yield from _of_several(verb, int(count), fields)
-        case _:
-            raise ValueError(f"no step of a script: {verb} {' '.join(words)}")
-
-
-def _of_several(verb: str, count: int, fields: dict[str, str]) -> Iterator[Step]:
-    def each(verb: str, numbers: range) -> Iterator[Step]:
-        return (_step({"actor": number} | _VERBS[verb] | fields) for number in numbers)
-
-    match verb:
-        case "formed" | "static_formed":  # in the sync phase
-            yield from each("new" if verb == "formed" else "restart", range(count))
-            if verb == "static_formed":
-                fields = {"instance": "own"} | fields
-            if count > 1:
-                yield from each("join", range(1))
-        case "formed_after_delay":  # the initial delay having been made longer once
-            yield from each("new", range(count))
-            yield from script("wait next, wait next")
-        case "synced":
-            yield from each("sync", range(count - 1, -1, -1))
-        case "stable":  # with something to do
-            yield from _of_several("formed", count, fields)
-            yield from _of_several("synced", count, {})
-        case "static":
-            yield from _of_several("static_formed", count, fields)
-            yield from _of_several("synced", count, {"instance": "own"})
-        case _:
-            raise ValueError(f"no verb of a script: {verb}")
-
-
-def _step(fields: dict[str, Any]) -> Step:
-    if "also" in fields:
-        fields = fields | {"also": [_leaver(each) for each in fields["also"].split("+")]}
-    return msgspec.convert(fields, Step, strict=False)
-
-
-def _leaver(text: str) -> tuple[str, str | None]:
-    member, _, instance = text.partition("@")
-    return member, instance or None
+def scripts_in(folder: Path) -> Iterator[tuple[str, str, str, str]]:
+    """Say setup, section, name and steps of each script that is told one by one."""
+    setup = section = ""
+    text = (folder / "scripts.txt").read_text(encoding="utf-8")
+    for line in re.sub(r"\n +", " ", text).splitlines():
+        if header := re.fullmatch(r"\[(\w+)\] (.+)", line):
+            setup, section = header.groups()
+        elif line and not line.startswith("#"):
+            name, _, steps = line.partition(": ")
+            yield setup, section, name, steps

@@ -23,7 +23,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_draws_and_counts() -> None:
-    done = run("--sequences", "4", "--seed", "1")
+    done = run("classic", "--sequences", "4", "--seed", "1")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("seeds from 1 on\n")
@@ -32,7 +32,7 @@ def test_draws_and_counts() -> None:
 
 def test_a_difference_is_told_and_fails() -> None:
     # A wanted difference that is not drawn, and so is not looked for: an empty instance id.
-    done = run("--replay", '{"setup":"plain","steps":[{"instance":"empty"}]}')
+    done = run("classic", "--replay", '{"setup":"plain","steps":[{"instance":"empty"}]}')
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "different: join_group, error_code: the broker: r0: 0; the core: 42" in done.stdout

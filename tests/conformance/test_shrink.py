@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tests.conformance.sequence import Sequence, Step
+from tests.conformance.classic.sequence import Step
+from tests.conformance.sequence import Sequence
 from tests.conformance.shrink import shrink
 
 

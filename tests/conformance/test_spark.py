@@ -17,11 +17,11 @@ from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, step
 from group_coordinator.streaming import query
 from group_coordinator.streaming.function import FunctionArguments, StatefulFunction
+from tests.conformance.classic.game import ClassicGame, topic_of
+from tests.conformance.classic.scripted import SCRIPTS
+from tests.conformance.classic.setups import SETUPS
 from tests.conformance.core import SECRET
-from tests.conformance.game import topic_of
 from tests.conformance.recorded import read_records, replay
-from tests.conformance.scripted import SCRIPTS
-from tests.conformance.setups import SETUPS, Setup
 from tests.patience import wait_for
 from tests.streaming import harness as streaming
 from tests.streaming.harness import Harness
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.conformance.game import Result
+    from tests.conformance.setups import Setup
 
 pytestmark = pytest.mark.spark
 
@@ -56,11 +57,11 @@ def test_spark_answers_as_kafka_does(
         monkeypatch.setattr(query, "StatefulFunction", pysparks_way)
     records = [
         record
-        for record in read_records().values()
-        if record.name in SCRIPTS and record.sequence.setup == name and not record.sequence.nameless
+        for record in read_records(ClassicGame).values()
+        if record.name in SCRIPTS and record.mark.setup == name and not record.mark.nameless
     ]
     results = [
-        replay(record, group_id=record.name, partition=number)
+        replay(ClassicGame, record, group_id=record.name, partition=number)
         for number, record in enumerate(records[:: EACH[name]])
     ]
     setup = SETUPS[name]

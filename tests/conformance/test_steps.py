@@ -3,8 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.conformance.sequence import Step
-from tests.conformance.steps import script
+from tests.conformance.classic.sequence import Step
+from tests.conformance.classic.steps import script
+from tests.conformance.consumer.sequence import Step as ConsumerStep
+from tests.conformance.consumer.steps import script as consumers_script
 
 
 def test_steps_are_told_apart_and_take_fields() -> None:
@@ -38,7 +40,8 @@ def test_a_range_of_versions_is_a_step_for_each() -> None:
     ("text", "error", "message"),
     [
         ("yawn", ValueError, "no step of a script: yawn"),
-        ("yawn 2", ValueError, "no verb of a script: yawn"),
+        ("yawn 2", ValueError, "no step of a script: yawn 2"),
+        ("wait", ValueError, "no step of a script: wait"),
         ("join 1 2", ValueError, "no step of a script: join 1 2"),
         ("join sesion=3", msgspec.ValidationError, "unknown field `sesion`"),
         ("join session=long", msgspec.ValidationError, "session"),
@@ -54,3 +57,24 @@ def test_what_is_said_in_short_takes_fields_as_well() -> None:
         "listed Empty version=4, listed PreparingRebalance version=4, listed CompletingRebalance version=4, "
         "listed Stable version=4, listed Dead version=4"
     )
+
+
+def test_a_verb_of_the_consumer_protocol_has_an_actor_and_fields() -> None:
+    steps = consumers_script(
+        "join 1 names=ab, leave, away 2 instance=own, wait 600, commit 1 parts=a0+b1 epoch=told-1"
+    )
+
+    assert steps == (
+        ConsumerStep(actor=1, names="ab", epoch="0"),
+        ConsumerStep(epoch="-1"),
+        ConsumerStep(actor=2, instance="own", epoch="-2"),
+        ConsumerStep(api="wait", pause=600),
+        ConsumerStep(actor=1, api="commit", parts="a0+b1", epoch="told-1"),
+    )
+
+
+def test_several_join_and_send_heartbeats_until_nothing_changes() -> None:
+    steps = consumers_script("group 2 names=b")
+
+    assert steps[:2] == (ConsumerStep(names="b", epoch="0"), ConsumerStep(actor=1, names="b", epoch="0"))
+    assert steps[2:] == (ConsumerStep(), ConsumerStep(actor=1)) * 4

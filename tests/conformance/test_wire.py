@@ -4,10 +4,10 @@ import asyncio
 import time
 from typing import Any
 
-from tests.conformance.wire import BrokerClient
+from tests.conformance.classic.client import ClassicClient
 
 
-class SlowForOneGroup(BrokerClient):
+class SlowForOneGroup(ClassicClient):
     """A client of a broker that has to wait for the lock of the group `slow`."""
 
     async def _told(self, group_id: str, api: str, version: int, **fields: Any) -> dict[str, Any]:

@@ -4,33 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.conformance.messages import APIS, BATCH_FETCH_VERSION
+
 __all__ = ["as_of", "clamped"]
 
 _OLDEST = {"offset_commit": 2, "offset_fetch": 1}
-_NEWEST = {
-    "join_group": 9,
-    "sync_group": 5,
-    "heartbeat": 4,
-    "leave_group": 5,
-    "offset_commit": 9,
-    "offset_fetch": 9,
-    "offset_delete": 0,
-    "describe_group": 6,
-    "delete_group": 2,
-    "list_groups": 5,
-}
-_SINCE = {
-    "join_group": {"rebalance_timeout_ms": 1, "group_instance_id": 5, "reason": 8},
-    "sync_group": {"group_instance_id": 3, "protocol_type": 5, "protocol_name": 5},
-    "heartbeat": {"group_instance_id": 3},
-    "offset_commit": {"group_instance_id": 7},
-    "offset_fetch": {"require_stable": 7},
-    "list_groups": {"states_filter": 4},
-}
-_UNTIL = {"offset_commit": {"retention_time_ms": 4}}
+_NEWEST = {"offset_commit": 9, "offset_fetch": 9}
+"""The last that have names of topics."""
 _SEVERAL_LEAVE_SINCE = 3
-_REASON_TO_LEAVE_SINCE = 5
-_LEADER_EPOCH_SINCE = 6
 _ALL_OFFSETS_SINCE = 2
 
 
@@ -39,7 +20,8 @@ def clamped(fields: dict[str, Any], version: int | None) -> int:
     api = fields["api"]
     asks_for_all = api == "offset_fetch" and fields["topics"] is None
     oldest = _ALL_OFFSETS_SINCE if asks_for_all else _OLDEST.get(api, 0)
-    return _NEWEST[api] if version is None else max(oldest, min(version, _NEWEST[api]))
+    newest = _NEWEST.get(api, APIS[api][0].max_version)
+    return newest if version is None else max(oldest, min(version, newest))
 
 
 def as_of(version: int, fields: dict[str, Any]) -> dict[str, Any]:
@@ -47,21 +29,19 @@ def as_of(version: int, fields: dict[str, Any]) -> dict[str, Any]:
     match fields["api"]:
         case "leave_group" if version < _SEVERAL_LEAVE_SINCE:
             return fields | {"members": [{"member_id": fields["members"][0]["member_id"]}]}
-        case "leave_group" if version < _REASON_TO_LEAVE_SINCE:
-            return fields | {"members": [_without("reason", each) for each in fields["members"]]}
-        case "offset_commit" if version < _LEADER_EPOCH_SINCE:
-            fields = fields | {"topics": [_without_epochs(topic) for topic in fields["topics"]]}
-    since, until = _SINCE.get(fields["api"], {}), _UNTIL.get(fields["api"], {})
-    return {
-        name: value
-        for name, value in fields.items()
-        if since.get(name, version) <= version <= until.get(name, version)
-    }
+        case "offset_fetch" if version >= BATCH_FETCH_VERSION:
+            return fields
+    return _as_of(version, APIS[fields["api"]][0], fields)
 
 
-def _without_epochs(topic: dict[str, Any]) -> dict[str, Any]:
-    return topic | {"partitions": [_without("committed_leader_epoch", each) for each in topic["partitions"]]}
-
-
-def _without(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return {each: value for each, value in fields.items() if each != name}
+def _as_of(version: int, kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    """Those of a message, or of what it has within it; a field that it does not know is the contract's."""
+    found = {}
+    for name, value in fields.items():
+        field = kind.fields.get(name)
+        if field is None:
+            found[name] = value
+        elif field.for_version_q(version):
+            is_nested = field.is_struct_array() and value is not None
+            found[name] = [_as_of(version, field, each) for each in value] if is_nested else value
+    return found

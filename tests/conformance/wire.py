@@ -9,12 +9,11 @@ import asyncio
 import time
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from tests.conformance.messages import frame, offsets_by_partition, read
-from tests.conformance.sequence import PARTITIONS, TOPICS
+from tests.conformance.messages import frame, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -127,8 +126,8 @@ class Question:
 class BrokerClient:
     """Asks a broker, on as many connections as there are open questions."""
 
-    topics: Iterable[str] = TOPICS
-    """Topics that are there, each with `PARTITIONS`."""
+    topics: ClassVar[Iterable[str]] = ()
+    """Topics that have to be there."""
 
     def __init__(self, bootstrap_servers: str, slowness: int = 1) -> None:
         """`slowness`: how much slower than a broker it is; all times of its groups are that much longer."""
@@ -154,21 +153,6 @@ class BrokerClient:
             connection.close()
             self._all.remove(connection)
 
-    async def look(self, group_id: str) -> dict[str, Any]:
-        """Say what can be seen of a group: its description and, as `offsets`, all that is committed.
-
-        Two requests, one after the other: when the first is answered, all answers that came before it are
-        on their way; when the second is, they have been read.
-
-        A broker can be slow for one group or one connection alone, so each look is timed, too.
-        """
-        with self._timed():
-            fetched = await self._told(
-                group_id, "offset_fetch", FETCH_VERSION, topics=None, require_stable=False
-            )
-            described = await self._told(group_id, "describe_group", DESCRIBE_VERSION)
-        return described | {"offsets": offsets_by_partition(fetched["topics"])}
-
     async def delete(self, group_id: str) -> None:
         """Delete a group, if it is there. It must not have members."""
         answer = await self._told(group_id, "delete_group", _DELETE_VERSION)
@@ -189,7 +173,7 @@ class BrokerClient:
 
     async def write(self) -> bool:
         """Let the broker write something that is no group's in play; False if it does not yet."""
-        partitions = [{"partition_index": PARTITIONS - 1, "committed_offset": 0}]
+        partitions = [{"partition_index": 0, "committed_offset": 0}]
         topics = [{"name": name, "partitions": partitions} for name in self.topics]
         commit = {"generation_id": -1, "member_id": "", "topics": topics}
         answer = await self._told("conformance", "offset_commit", _COMMIT_VERSION, **commit)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conformance.recorded import PLAYED
+from tests.conformance.classic.scripted import PLAYED
 
 TESTS = Path(__file__).parents[1]
 DOCUMENT = (TESTS / "conformance" / "kafkas_tests.md").read_text(encoding="utf-8")

@@ -18,15 +18,17 @@ import pytest
 from kafka import KafkaAdminClient
 
 from tests.commands.job import Job
-from tests.conformance.differences import DIFFERENCES, Known
+from tests.conformance.classic.client import ClassicClient
+from tests.conformance.classic.game import ClassicGame
+from tests.conformance.classic.scripted import PATIENT, PLAYED
+from tests.conformance.classic.sequence import PARTITIONS, TOPICS
+from tests.conformance.classic.setups import SETUPS
+from tests.conformance.differences import Known
 from tests.conformance.game import Result
 from tests.conformance.messages import read
-from tests.conformance.recorded import PLAYED, complaint
-from tests.conformance.runner import Runner
-from tests.conformance.scripted import PATIENT
-from tests.conformance.sequence import PARTITIONS, TOPICS
-from tests.conformance.setups import SETUPS
-from tests.conformance.wire import BrokerClient, Question
+from tests.conformance.recorded import complaint
+from tests.conformance.runner import Broker, Runner
+from tests.conformance.wire import Question
 from tests.gateway.conftest import start_gateway
 
 pytestmark = pytest.mark.spark
@@ -43,7 +45,7 @@ AS_KAFKA = {"difference: commit for a topic that is not there"}
 """Differences between the core and Kafka in which the gateway does as Kafka does."""
 
 
-class GatewayClient(BrokerClient):
+class GatewayClient(ClassicClient):
     """Asks the gateway as if it were a broker."""
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -124,7 +126,7 @@ def ends(request: dict[str, Any], before: dict[str, Any]) -> bool:
 
 def as_the_core(_shows: object) -> Known:
     """All differences between the core and Kafka are to be seen at the gateway."""
-    return Known(*DIFFERENCES)
+    return Known(ClassicGame.differences, *ClassicGame.differences)
 
 
 @contextmanager
@@ -148,7 +150,8 @@ def play(directory: Path, broker: str, setup: str, names: list[str]) -> dict[str
     """Return what is wrong with each of the scripts, empty if nothing is."""
 
     async def play_all(address: str) -> dict[str, str]:
-        async with Runner({setup: address}, AT_A_TIME, GatewayClient, as_the_core) as runner:
+        brokers = {setup: Broker(address)}
+        async with Runner(ClassicGame, brokers, AT_A_TIME, GatewayClient, as_the_core) as runner:
             async with asyncio.TaskGroup() as group:
                 tasks = {name: group.create_task(runner.run(PLAYED[name])) for name in names}
             results = {name: task.result() for name, task in tasks.items()}
@@ -164,7 +167,7 @@ def play(directory: Path, broker: str, setup: str, names: list[str]) -> dict[str
 
 def wrong_with(name: str, result: Result) -> str:
     if name in AS_KAFKA:
-        return complaint(name, result)
+        return complaint(ClassicGame, name, result)
     return "" if result.verdict == "same" else str(result)
 
 

@@ -1,4 +1,4 @@
-"""The actors of a sequence: what each was told, and so what its next request is."""
+"""The actors of the consumer protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from tests.conformance.versions import as_of
+from tests.conformance import actors
+from tests.conformance.actors import Offset
 
 if TYPE_CHECKING:
     from tests.conformance.consumer.sequence import Step
@@ -74,50 +75,48 @@ class Actor:
             self.epochs.append(epoch)
 
 
-class Cast:
+class Cast(actors.Cast[Actor]):
     """All actors of a sequence."""
 
     def __init__(self, topics: Topics) -> None:
+        super().__init__(Actor)
         self._topics = topics
-        self._actors: dict[int, Actor] = {}
-        self._commits = 0
-
-    def __getitem__(self, number: int) -> Actor:
-        return self._actors.setdefault(number, Actor(number))
 
     def request(self, step: Step, group_id: str, request_id: str) -> dict[str, Any] | None:
-        """The request that `step` stands for, in the contract's terms; None if it is none."""
-        actor = self[step.actor]
         if step.id is not None:
-            actor.member_id = step.id
-        make = {
-            "beat": self._beat,
-            "commit": self._commit,
-            "fetch": self._fetch,
-            "describe": lambda _actor, _step: {"api": "consumer_group_describe"},
-            "list": lambda _actor, _step: {"api": "list_groups", "states_filter": []},
-            "delete_group": lambda _actor, _step: {"api": "delete_group"},
-            "delete_offsets": self._delete_offsets,
-            "join_group": self._join_group,
-            "sync_group": self._sync_group,
-            "heartbeat": lambda actor, step: {"api": "heartbeat"} | self._of_a_generation(actor, step),
-            "leave_group": self._leave_group,
-        }.get(step.api)
-        if make is None:
-            return None
-        fields = make(actor, step)
-        version = _NEWEST[fields["api"]] if step.version is None else step.version
-        return as_of(version, fields) | {
-            "api_version": version,
-            "request_id": request_id,
-            "client_id": f"a{step.actor}",
-            "group_id": group_id if step.group is None else step.group,
-        }
+            self[step.actor].member_id = step.id
+        request = super().request(step, group_id if step.group is None else step.group, request_id)
+        return request and request | {"client_id": f"a{step.actor}"}
 
-    # -- the consumer protocol ---------------------------------------------------------------------
+    def _asked(self, step: Step) -> dict[str, Any] | None:
+        match step.api:
+            case "beat":
+                fields = self._beat(step)
+            case "commit":
+                fields = self._commit(step) | {"retention_time_ms": -1}
+            case "fetch":
+                said = {
+                    "member_id": self._identity(step)["member_id"],
+                    "member_epoch": self._generation(step),
+                }
+                fields = self._fetch(step, is_of_all=step.parts == "all") | said
+            case "describe":
+                fields = {"api": "consumer_group_describe"}
+            case "list":
+                fields = {"api": "list_groups", "states_filter": []}
+            case "join_group":
+                fields = self._join_group(step)
+            case "sync_group":
+                said = {"protocol_type": "consumer", "protocol_name": step.protocol, "assignments": []}
+                fields = self._of_a_generation("sync_group", step) | said
+            case "leave_group":
+                fields = self._left([self._identity(step)])
+            case _:
+                return self._asked_alike(step.api, step)
+        return fields
 
-    def _beat(self, actor: Actor, step: Step) -> dict[str, Any]:
-        epoch = _epoch(actor, step.epoch)
+    def _beat(self, step: Step) -> dict[str, Any]:
+        actor, epoch = self[step.actor], self._generation(step)
         if step.names is not None:
             actor.names = step.names
         if step.rebalance is not None:
@@ -127,9 +126,8 @@ class Cast:
         fields = {
             "api": "consumer_group_heartbeat",
             "client_host": HOST,
-            "member_id": self._member(actor, step),
+            **self._identity(step),
             "member_epoch": epoch,
-            "group_instance_id": self._instance(actor, step),
             "rack_id": step.rack,
             "rebalance_timeout_ms": actor.rebalance_ms if says_all else (step.rebalance or -1),
             "subscribed_topic_regex": step.regex,
@@ -158,62 +156,14 @@ class Cast:
                 return actor.assigned[-2:][0]
         return partitions(owned)
 
-    # -- offsets -----------------------------------------------------------------------------------
-
-    def _commit(self, actor: Actor, step: Step) -> dict[str, Any]:
-        self._commits += 1
-        topics = [
-            {
-                "name": self._topics.name(name),
-                "partitions": [
-                    {
-                        "partition_index": number,
-                        "committed_offset": 100 * self._commits + number,
-                        "committed_leader_epoch": -1,
-                        "committed_metadata": "",
-                    }
-                    for number in numbers
-                ],
-            }
-            for name, numbers in partitions(step.parts).items()
-        ]
-        return (
-            {"api": "offset_commit"}
-            | self._of_a_generation(actor, step)
-            | {"retention_time_ms": -1, "topics": topics}
-        )
-
-    def _fetch(self, actor: Actor, step: Step) -> dict[str, Any]:
-        topics = None
-        if step.parts != "all":
-            topics = [
-                {"name": self._topics.name(name), "partition_indexes": numbers}
-                for name, numbers in partitions(step.parts).items()
-            ]
-        member_id = None if step.member == "null" else self._member(actor, step)
-        said = {"member_id": member_id, "member_epoch": _epoch(actor, step.epoch)}
-        return {"api": "offset_fetch", "topics": topics, "require_stable": False} | said
-
-    def _delete_offsets(self, _actor: Actor, step: Step) -> dict[str, Any]:
-        topics = [
-            {
-                "name": self._topics.name(name),
-                "partitions": [{"partition_index": number} for number in numbers],
-            }
-            for name, numbers in partitions(step.parts).items()
-        ]
-        return {"api": "offset_delete", "topics": topics}
-
-    # -- the classic protocol ----------------------------------------------------------------------
-
-    def _join_group(self, actor: Actor, step: Step) -> dict[str, Any]:
+    def _join_group(self, step: Step) -> dict[str, Any]:
+        actor = self[step.actor]
         names = self._topics.names(actor.names if step.names is None else step.names)
         subscription = ConsumerProtocolSubscription(topics=names, user_data=None, version=1)
         protocols = [] if step.protocol == "none" else [step.protocol]
         return {
             "api": "join_group",
-            "member_id": self._member(actor, step),
-            "group_instance_id": self._instance(actor, step),
+            **self._identity(step),
             "session_timeout_ms": _SESSION_MS,
             "rebalance_timeout_ms": actor.rebalance_ms,
             "protocol_type": "consumer",
@@ -221,30 +171,25 @@ class Cast:
             "reason": None,
         }
 
-    def _sync_group(self, actor: Actor, step: Step) -> dict[str, Any]:
-        return (
-            {"api": "sync_group"}
-            | self._of_a_generation(actor, step)
-            | {"protocol_type": "consumer", "protocol_name": step.protocol, "assignments": []}
-        )
+    def _offsets(self, step: Step) -> list[Offset]:
+        return [
+            Offset(self._topics.name(letter), number, offset=100 * self._commits + number)
+            for letter, numbers in partitions(step.parts).items()
+            for number in numbers
+        ]
 
-    def _of_a_generation(self, actor: Actor, step: Step) -> dict[str, Any]:
-        return {
-            "member_id": self._member(actor, step),
-            "group_instance_id": self._instance(actor, step),
-            "generation_id": _epoch(actor, step.epoch),
-        }
+    def _generation(self, step: Step) -> int:
+        epochs = self[step.actor].epochs
+        if step.epoch == "before":
+            return epochs[-2:][0]
+        if change := re.fullmatch(r"told([+-]\d+)?", step.epoch):
+            return epochs[-1] + int(change[1] or 0)
+        return int(step.epoch)
 
-    def _leave_group(self, actor: Actor, step: Step) -> dict[str, Any]:
-        member = {
-            "member_id": self._member(actor, step),
-            "group_instance_id": self._instance(actor, step),
-            "reason": None,
-        }
-        return {"api": "leave_group", "members": [member]}
-
-    def _member(self, actor: Actor, step: Step) -> str:
-        return actor.member_id if step.member is None else step.member
+    def _identity(self, step: Step) -> dict[str, Any]:
+        actor = self[step.actor]
+        member_id = {None: actor.member_id, "null": None}.get(step.member, step.member)
+        return {"member_id": member_id, "group_instance_id": self._instance(actor, step)}
 
     def _instance(self, actor: Actor, step: Step) -> str | None:
         match step.instance:
@@ -258,29 +203,6 @@ class Cast:
             case number if number.isdigit():
                 return f"i{number}"
         return step.instance
-
-
-_NEWEST = {
-    "consumer_group_heartbeat": 1,
-    "consumer_group_describe": 1,
-    "offset_commit": 9,
-    "offset_fetch": 9,
-    "offset_delete": 0,
-    "list_groups": 5,
-    "delete_group": 2,
-    "join_group": 9,
-    "sync_group": 5,
-    "heartbeat": 4,
-    "leave_group": 5,
-}
-
-
-def _epoch(actor: Actor, text: str) -> int:
-    if text == "before":
-        return actor.epochs[-2:][0]
-    if change := re.fullmatch(r"told([+-]\d+)?", text):
-        return actor.epochs[-1] + int(change[1] or 0)
-    return int(text)
 
 
 def partitions(text: str) -> Owned:

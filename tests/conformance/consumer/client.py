@@ -15,7 +15,8 @@ from tests.conformance.consumer.topics import create_topic, delete_topic
 from tests.conformance.wire import FETCH_VERSION, BrokerClient
 
 if TYPE_CHECKING:
-    from tests.conformance.consumer.topics import Topic, Topics
+    from tests.conformance.consumer.topics import Topics
+    from tests.conformance.game import Topic
 
 DESCRIBE_VERSION = 1
 HEARTBEAT_VERSION = 1
@@ -26,7 +27,7 @@ _BEAT_S = 0.01
 class ConsumerClient(BrokerClient):
     """A client of a broker whose groups have the consumer protocol."""
 
-    topics = tuple(TOPICS)
+    topics = TOPICS
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(bootstrap_servers)

@@ -1,53 +1,61 @@
-"""The core's side: one group, played through `step`."""
+"""The core's side of a consumer group."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from group_coordinator.coordinator_state.log import Record
-from group_coordinator.coordinator_state.responses import AnyResponse
-from group_coordinator.coordinator_state.step import Channel, StepResult, step
+from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.stored import decode_group
+from tests.conformance import core
+from tests.conformance.compare import Difference, renamed
 from tests.conformance.consumer.client import DESCRIBE_VERSION
 from tests.conformance.consumer.told import group_in_short
-from tests.conformance.core import SECRET, CoreFailed
+from tests.conformance.core import answers_of
 from tests.conformance.wire import FETCH_VERSION
 
 if TYPE_CHECKING:
-    from tests.conformance.consumer.setups import Setup
-    from tests.conformance.consumer.topics import Topic, Topics
+    from tests.conformance.consumer.topics import Topics
+    from tests.conformance.game import Topic
 
-_START_MS = 1_000_000
+__all__ = ["Core"]
+
 _SOON_MS = 5
 """What a classic request is answered with when time passes comes so soon."""
-_responses = msgspec.json.Decoder(AnyResponse)
 
 
-class Core:
-    """One group. Times in ms since the sequence began."""
+class Core(core.Core):
+    """One group. `hides_gone_topics`: a description leaves out topics that are gone, as a broker's does."""
 
-    def __init__(self, group_id: str, setup: Setup, topics: Topics, *, shows_gone_topics: bool) -> None:
-        self._group_id = group_id
-        self._key = group_id.encode()
-        self._config = setup.core
+    def __init__(
+        self,
+        group_id: str,
+        config: GroupConfig,
+        topics: Topics,
+        *,
+        hides_gone_topics: bool,
+    ) -> None:
+        super().__init__(group_id, config)
         self._topics = topics
-        self._shows_gone_topics = shows_gone_topics
+        self._hides_gone_topics = hides_gone_topics
         self._state: bytes | None = None
         self._ids: dict[str, str] = {}
         """Of those that a coordinator has made up: the broker's, and the core's."""
-        self.log: list[Record] = []
+
+    @property
+    def group(self) -> ConsumerGroup | None:
+        """The group as it is, if it is one of the consumer protocol."""
+        group = None if self._state is None else decode_group(self._state)
+        return group if isinstance(group, ConsumerGroup) else None
 
     @property
     def next_deadline_ms(self) -> int | None:
         """When something is due."""
-        deadline_ms = self._step([], 0).deadline_ms
-        return None if deadline_ms is None else deadline_ms - _START_MS
+        return self._step(self._state, [], 0).deadline_ms
 
     def pass_time(self, to_ms: int) -> None:
         """Let time pass."""
-        self._state = self._step([], _START_MS + to_ms).state
+        self._state = self._step(self._state, [], to_ms).state
 
     def answer(self, request: dict[str, Any], theirs: dict[str, Any], at_ms: int) -> dict[str, Any] | None:
         """Answer what the broker has answered with `theirs`. Ids that are made up are then known as its.
@@ -56,7 +64,7 @@ class Core:
         """
         if request["api"] == "list_groups":
             return None
-        ours = self._told(self._renamed(request, self._ids), at_ms, is_kept=True)
+        ours = self._told(renamed(request, self._ids), at_ms, is_kept=True)
         their_id, our_id = theirs.get("member_id"), ours.get("member_id")
         if their_id and our_id and their_id not in self._ids and their_id != request.get("member_id"):
             self._ids[their_id] = our_id
@@ -66,17 +74,16 @@ class Core:
     def look(self, at_ms: int) -> dict[str, Any]:
         """Show the group, with all that is committed."""
         described, fetched = (
-            self._in_brokers_terms(self._told(fields | self._envelope(), at_ms, is_kept=False))
-            for fields in (
-                {"api": "consumer_group_describe", "api_version": DESCRIBE_VERSION},
-                {"api": "offset_fetch", "api_version": FETCH_VERSION},
+            self._in_brokers_terms(self._told(self._question(api, version), at_ms, is_kept=False))
+            for api, version in (
+                ("consumer_group_describe", DESCRIBE_VERSION),
+                ("offset_fetch", FETCH_VERSION),
             )
         )
         return group_in_short(self._as_described(described), fetched, self._topics)
 
     def _as_described(self, described: dict[str, Any]) -> dict[str, Any]:
-        """The description as a broker gives it: it leaves out topics that are gone."""
-        if self._shows_gone_topics:
+        if not self._hides_gone_topics:
             return described
         known = {topic_id for topic_id, _ in self._topics.known.values()}
         members = [
@@ -91,67 +98,33 @@ class Core:
 
     def change(self, letter: str, topic: Topic | None, at_ms: int) -> None:
         """Tell the group of a topic as it is now, as the watcher does."""
-        group = None if self._state is None else decode_group(self._state)
-        table = getattr(group, "topics", None)
-        if table is None:
+        if (group := self.group) is None:
             return
         name = self._topics.name(letter)
         facts: list[dict[str, Any]] = []
         if topic is not None:
             facts = [{"name": name, "topic_id": topic[0], "partitions": topic[1]}]
         gone = [name] if topic is None else []
-        request = {"api": "topic_metadata", "based_on": table.version, "topics": facts, "gone": gone}
-        result = self._step([self._record(request | self._envelope(), at_ms)], _START_MS + at_ms)
+        request = self._question("topic_metadata", 0, based_on=group.topics.version, topics=facts, gone=gone)
+        result = self._step(self._state, [self._record(request, at_ms)], at_ms)
         if result.rejections:
-            raise CoreFailed(f"topic metadata was refused: {result.rejections}")
+            raise Difference("the core failed", "no failure", f"topic metadata: {result.rejections}")
         self._state = result.state
-
-    def _envelope(self) -> dict[str, Any]:
-        return {"request_id": "", "client_id": "", "group_id": self._group_id}
 
     def _told(self, request: dict[str, Any], at_ms: int, *, is_kept: bool) -> dict[str, Any]:
         record = self._record(request, at_ms)
-        result = self._step([record], _START_MS + at_ms)
-        answers = _answers(result)
-        if not answers:
-            # A first classic join is answered when its delay, which is none, has passed.
-            result = self._step([record], _START_MS + at_ms + _SOON_MS)
-            answers = _answers(result)
+        # A first classic join is answered when its delay, which is none, has passed.
+        for to_ms in (at_ms, at_ms + _SOON_MS):
+            result = self._step(self._state, [record], to_ms)
+            if answers := answers_of(result):
+                break
         if is_kept:
             self.log.append(record)
             self._state = result.state
         if len(answers) != 1:
-            raise CoreFailed(f"{len(answers)} answers to {request}: {result.rejections}")
-        return answers[0]
-
-    def _record(self, request: dict[str, Any], at_ms: int) -> Record:
-        value = msgspec.json.encode(request)
-        return Record("requests", 0, len(self.log), _START_MS + at_ms, self._key, value)
-
-    def _step(self, records: list[Record], to_ms: int) -> StepResult:
-        try:
-            return step(self._key, self._state, records, to_ms, self._config, SECRET)
-        except Exception as error:
-            raise CoreFailed(f"{type(error).__name__}: {error}") from error
+            raise Difference("the core failed", "one answer", f"{answers} to {request}: {result.rejections}")
+        return next(iter(answers.values()))
 
     def _in_brokers_terms(self, answer: dict[str, Any]) -> dict[str, Any]:
-        renamed: dict[str, Any] = self._renamed(answer, {ours: theirs for theirs, ours in self._ids.items()})
-        return renamed
-
-    def _renamed(self, value: Any, ids: dict[str, str]) -> Any:
-        match value:
-            case str():
-                return ids.get(value, value)
-            case dict():
-                return {name: self._renamed(each, ids) for name, each in value.items()}
-            case list():
-                return [self._renamed(each, ids) for each in value]
-        return value
-
-
-def _answers(result: StepResult) -> list[dict[str, Any]]:
-    return [
-        msgspec.to_builtins(_responses.decode(output.value or b""), builtin_types=(bytes,))
-        for output in result.outputs
-        if output.channel is Channel.RESPONSES
-    ]
+        told: dict[str, Any] = renamed(answer, {ours: theirs for theirs, ours in self._ids.items()})
+        return told

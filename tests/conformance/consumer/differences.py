@@ -5,127 +5,62 @@ Each has a sequence that shows it, and what both sides say there. People read `d
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tests.conformance.consumer.sequence import Sequence
+from group_coordinator.coordinator_state.consumer.states import GroupState
 from tests.conformance.consumer.steps import script
+from tests.conformance.differences import KnownDifference
+from tests.conformance.sequence import Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
+    from tests.conformance.setups import Setup
 
-    from tests.conformance.consumer.setups import Setup
+    Request = dict[str, Any]
 
-    Shown = Mapping[str, Any]
-    Begins = Callable[[Shown, Mapping[str, Any], Setup], bool]
-
-__all__ = ["DIFFERENCES", "Known", "KnownDifference"]
+__all__ = ["DIFFERENCES", "GONE_TOPICS"]
 
 
-class KnownDifference(NamedTuple):
-    """A difference that is wanted."""
-
-    name: str
-    why: str
-    shown_by: Sequence
-    kind: str
-    """Where it shows, ..."""
-    theirs: str
-    """... what the broker says there, ..."""
-    ours: str
-    """... and what the core does."""
-    begins: Begins | None = None
-    """Whether a request brings it about, by what was shown of the group before. There a sequence ends."""
-
-
-class Known:
-    """What is not counted as a difference: all that is in the list, except for `shows`."""
-
-    def __init__(self, shows: KnownDifference | None = None) -> None:
-        self._differences = [each for each in DIFFERENCES if each is not shows]
-        self.shows_gone_topics = shows is GONE_TOPICS
-        """Whether it counts that members have partitions of topics that are gone."""
-
-    def begins(self, shown: Shown, request: Mapping[str, Any], setup: Setup) -> str | None:
-        """Say which difference `request` brings about; None if none."""
-        for difference in self._differences:
-            if difference.begins is not None and difference.begins(shown, request, setup):
-                return difference.name
-        return None
-
-
-class _Seen(NamedTuple):
-    """A member as it is shown."""
-
-    member_id: str
-    epoch: int
-    instance: str | None
-    is_settled: bool
-    """Whether it is where the group wants it to be."""
-
-
-def _members(shown: Shown) -> dict[str, _Seen]:
-    found = {}
-    for member_id, it in shown.get("members", {}).items():
-        at, target = it["at"].split(" -> ")
-        epoch, _, own = at.partition(" ")
-        instance = re.search(r" instance=(\S+)", it["is"])
-        is_at_target = epoch[1:] == _epochs(shown)[1] and own == target
-        found[member_id] = _Seen(member_id, int(epoch[1:]), instance and instance[1], is_at_target)
-    return found
-
-
-def _epochs(shown: Shown) -> list[str]:
-    return str(shown["group"]).split(" ")[1].split("/")
-
-
-def _state(shown: Shown) -> str:
-    return str(shown.get("group", "")).partition(" ")[0]
-
-
-def _owner(shown: Shown, request: Mapping[str, Any]) -> _Seen | None:
+def _owner(group: ConsumerGroup, request: Request) -> str | None:
     """The member that has the instance id."""
-    instance = request.get("group_instance_id")
-    return next((it for it in _members(shown).values() if instance and it.instance == instance), None)
+    return group.static_members.get(request.get("group_instance_id") or "")
 
 
-def _joins(request: Mapping[str, Any]) -> bool:
+def _joins(request: Request) -> bool:
     return request["api"] == "consumer_group_heartbeat" and request["member_epoch"] == 0
 
 
-def _joins_again_by_itself(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
-    owner = _owner(shown, request) if _joins(request) else None
-    return owner is not None and owner.member_id == request["member_id"] and owner.epoch >= 0
+def _joins_again_by_itself(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
+    is_own = _joins(request) and _owner(group, request) == request["member_id"]
+    return is_own and not group.members[request["member_id"]].is_away
 
 
-def _brings_an_instance_id(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
-    if not _joins(request) or not request.get("group_instance_id") or _owner(shown, request) is not None:
+def _brings_an_instance_id(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
+    if not _joins(request) or not request.get("group_instance_id") or _owner(group, request) is not None:
         return False
-    member = _members(shown).get(request["member_id"])
-    return member is not None and not member.is_settled
+    member = group.members.get(request["member_id"])
+    return member is not None and not group.is_settled(member)
 
 
-def _takes_the_place_of_another(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
-    owner = _owner(shown, request) if _joins(request) else None
-    is_other = owner is not None and owner.member_id != request["member_id"]
-    return is_other and request["member_id"] in _members(shown)
+def _takes_the_place_of_another(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
+    owner = _owner(group, request) if _joins(request) else None
+    return owner is not None and owner != request["member_id"] and request["member_id"] in group.members
 
 
-def _joins_with_nothing(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
-    is_new = _joins(request) and request["member_id"] not in _members(shown)
-    return is_new and not request.get("subscribed_topic_names") and _state(shown) == "Assigning"
+def _joins_with_nothing(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
+    is_new = _joins(request) and request["member_id"] not in group.members
+    return is_new and not request.get("subscribed_topic_names") and group.state is GroupState.ASSIGNING
 
 
-def _is_nobody_in_a_full_group(shown: Shown, request: Mapping[str, Any], setup: Setup) -> bool:
+def _is_nobody_in_a_full_group(group: ConsumerGroup, request: Request, setup: Setup) -> bool:
     if request["api"] != "consumer_group_heartbeat" or request["member_epoch"] <= 0:
         return False
-    members = _members(shown)
-    is_nobody = request["member_id"] not in members and _owner(shown, request) is None
-    return is_nobody and len(members) >= setup.max_size
+    is_nobody = request["member_id"] not in group.members and _owner(group, request) is None
+    return is_nobody and len(group.members) >= setup.core.group_consumer_max_size
 
 
-def _joins_an_empty_group_in_vain(shown: Shown, request: Mapping[str, Any], _setup: Setup) -> bool:
-    return request["api"] == "join_group" and request["member_id"] != "" and _state(shown) == "Empty"
+def _joins_an_empty_group_in_vain(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
+    return request["api"] == "join_group" and request["member_id"] != "" and group.state is GroupState.EMPTY
 
 
 GONE_TOPICS = KnownDifference(

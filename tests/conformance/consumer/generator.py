@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.consumer.sequence import NEW, TOPICS, Sequence, Step
+from tests.conformance.consumer.sequence import NEW, TOPICS, Step
+from tests.conformance.sequence import Sequence
 
 if TYPE_CHECKING:
     import random
@@ -40,14 +41,14 @@ _BENT = 0.22
 _CHANGED = 0.07
 
 
-def random_sequence(rng: random.Random) -> Sequence:
-    """Draw a sequence."""
+def random_sequence(rng: random.Random, *, static: bool = True) -> Sequence[Step]:
+    """Draw a sequence; with static members only if `static`."""
     setup = rng.choice(_SETUPS)
     count = rng.randint(1, 10) if rng.random() < 0.2 else rng.randint(2, 5)
     drawer = _Drawer(rng, count, setup)
     if rng.random() < _OWN_TOPIC:
         drawer.topics = _OwnTopic(rng)
-    drawer.all_join()
+    drawer.all_join(rng.choice((0.0, 0.0, 0.5, 1.0)) if static else 0.0)
     for _ in range(rng.randint(6, 30)):
         if rng.random() < _ROUNDS:
             drawer.all_beat(count)
@@ -114,10 +115,9 @@ class _Drawer:
         self.topics = _SharedTopics(rng)
         self.steps: list[Step] = []
 
-    def all_join(self) -> None:
-        """Let one after the other join."""
+    def all_join(self, static: float) -> None:
+        """Let one after the other join, of whom a share of `static` are static members."""
         rng = self._rng
-        static = rng.choice((0.0, 0.0, 0.5, 1.0))
         names = self.topics.names()
         for number in range(self._count):
             own = names if rng.random() < 0.75 else self.topics.names()

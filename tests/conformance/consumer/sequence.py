@@ -1,27 +1,27 @@
-"""A sequence of requests about a consumer group as plain data, which one line of text can hold.
+"""The steps of the consumer protocol, and the topics that they are about.
 
-    {"setup":"plain","steps":[{},{"actor":1},{"actor":1,"epoch":"-1"}]}
-
-Epochs and partitions that a member was told are not written down: a step says whose they are. A field that is
-not given has its default, which is what a client of the protocol would send.
+Epochs and partitions that a member was told are not written down: a step says whose they are.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-__all__ = ["APIS", "NEW", "TOPICS", "UNKNOWN", "Sequence", "Step"]
+__all__ = ["APIS", "CHANGES", "NEW", "TOPICS", "Step"]
 
 TOPICS = {"a": 6, "b": 4, "c": 3}
 """Topics that are there, with their numbers of partitions."""
 NEW = {"g": 2, "h": 4}
-"""Topics of which each sequence makes its own, if it makes them, with the partitions they then have."""
-UNKNOWN = "z"
-"""A topic that is never there."""
+"""Topics of which each sequence makes its own, if it makes them, with the partitions they then have. There is
+never a `z`."""
+
+CHANGES = ("make", "grow", "drop")
+"""Steps that change a topic, and ask the group nothing."""
 
 APIS = (
     *("beat", "commit", "fetch", "describe", "list", "delete_group", "delete_offsets", "wait"),
-    *("join_group", "sync_group", "heartbeat", "leave_group", "make", "grow", "drop"),
+    *("join_group", "sync_group", "heartbeat", "leave_group"),
+    *CHANGES,
 )
 
 
@@ -64,10 +64,3 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """The protocol of a classic join; `none` for none."""
     group: str | None = None
     """Another group id, such as an empty one."""
-
-
-class Sequence(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Steps, and the broker they are for (a key of `SETUPS`)."""
-
-    setup: str
-    steps: tuple[Step, ...]

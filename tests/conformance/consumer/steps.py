@@ -1,21 +1,12 @@
-"""Scripts as text: `group 2 names=ab, join 2, beat 0 owned=before, away 1, wait 600`.
+"""The words of the consumer protocol's scripts: see `tests/conformance/steps.py`.
 
-A step is a verb, the number of its actor (0 if none is given), and fields of `Step`. `version=0..1` is a step
-for each version. The number of `joined`, `beats`, `settled` and `group` is how many actors there are.
+The number of `joined`, `beats`, `settled` and `group` is how many actors there are.
 """
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
-import msgspec
-
 from tests.conformance.consumer.sequence import APIS, Step
-from tests.conformance.steps import statements
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.conformance.steps import Language, of_each
 
 __all__ = ["script"]
 
@@ -31,56 +22,11 @@ _VERBS: dict[str, dict[str, str]] = {
 }
 _ROUNDS = 4
 """So often all send a heartbeat until nothing changes any more, however a group has begun."""
+_IN_SHORT = {
+    "joined": lambda count: of_each("join", range(int(count))),
+    "beats": lambda count: of_each("beat", range(int(count))),
+    "settled": lambda count: ", ".join([f"beats {count}"] * _ROUNDS),
+    "group": lambda count: f"joined {count}, just settled {count}",
+}
 
-
-def script(text: str, **fields: str) -> tuple[Step, ...]:
-    """Return the steps that `text` says, each with the `fields` unless it has others.
-
-    Raises ValueError for a verb and msgspec.ValidationError for a field that there is not.
-    """
-    steps: list[Step] = []
-    for verb, words, said in statements(text):
-        steps += _steps(verb, words, fields | said)
-    return tuple(steps)
-
-
-def _steps(verb: str, words: list[str], fields: dict[str, str]) -> Iterator[Step]:
-    if versions := re.fullmatch(r"(\d+)\.\.(\d+)", fields.get("version", "")):
-        first, last = map(int, versions.groups())
-        for version in range(first, last + 1):
-            yield from _steps(verb, words, fields | {"version": str(version)})
-        return
-    match verb, words:
-        case "wait", [pause]:
-            yield Step(api="wait", pause=int(pause))
-        case _, [] if verb in _VERBS:
-            yield _step(_VERBS[verb] | fields)
-        case _, [number] if verb in _VERBS:
-            yield _step({"actor": number} | _VERBS[verb] | fields)
-        case _, [count]:
-            yield from _of_several(verb, int(count), fields)
-        case _:
-            raise ValueError(f"no step of a script: {verb} {' '.join(words)}")
-
-
-def _of_several(verb: str, count: int, fields: dict[str, str]) -> Iterator[Step]:
-    match verb:
-        case "joined":
-            for number in range(count):
-                yield _step({"actor": str(number)} | _VERBS["join"] | fields)
-        case "beats":
-            for number in range(count):
-                yield _step({"actor": str(number)} | _VERBS["beat"] | fields)
-        case "settled":
-            for _ in range(_ROUNDS):
-                yield from _of_several("beats", count, fields)
-        case "group":
-            yield from _of_several("joined", count, fields)
-            yield from _of_several("settled", count, {})
-        case _:
-            raise ValueError(f"no verb of a script: {verb}")
-
-
-def _step(fields: dict[str, str]) -> Step:
-    # Text that looks like a number stays text where a field is text.
-    return msgspec.convert(fields, Step, strict=False)
+script = Language(Step, _VERBS, _IN_SHORT).script

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.admin import KafkaAdminClient
 
-from tests.conformance.consumer.messages import topic_id_of
 from tests.conformance.consumer.sequence import NEW, TOPICS
+from tests.conformance.messages import topic_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Topic", "Topics", "bucket", "create_topic", "delete_topic", "make_topics"]
+    from tests.conformance.game import Topic
 
-Topic = tuple[str, int]
-"""Its id, and its number of partitions."""
+__all__ = ["Topics", "bucket", "create_topic", "delete_topic", "make_topics"]
 
 _NOBODYS = "AAAAAAAAAAAAAAAAAAAAbg"
 _BUCKETS = 16

@@ -7,49 +7,37 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-import tests.conformance.consumer.recorded
-from tests.conformance.consumer.differences import DIFFERENCES
-from tests.conformance.consumer.game import Result
-from tests.conformance.consumer.recorded import (
-    PLAYED,
-    SHOWN,
-    checksum,
-    complaint,
-    read_records,
-    recorded,
-    write_records,
-)
-from tests.conformance.consumer.replay import replay
+from tests.conformance.consumer.game import ConsumerGame
+from tests.conformance.game import Result
+from tests.conformance.recorded import complaint, read_records, recorded, replay, write_records
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RECORDS = read_records()
+RECORDS = read_records(ConsumerGame)
 JOIN = "join: again, in a stable group"
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_core_does_what_the_broker_did(name: str) -> None:
-    result = replay(RECORDS[name], PLAYED[name], SHOWN.get(name))
+    result = replay(ConsumerGame, RECORDS[name], ConsumerGame.shows(name))
 
-    assert not complaint(name, result), complaint(name, result)
+    assert not complaint(ConsumerGame, name, result), complaint(ConsumerGame, name, result)
 
 
 def test_there_is_a_record_of_each_script_as_it_is() -> None:
-    recorded_now = {name: record.of for name, record in RECORDS.items()}
+    marks = {name: ConsumerGame.mark(sequence) for name, sequence in ConsumerGame.played.items()}
 
-    assert recorded_now == {name: checksum(sequence) for name, sequence in PLAYED.items()}, (
-        "run python -m tests.conformance.consumer --record"
-    )
+    assert {name: record.mark for name, record in RECORDS.items()} == marks, "run make conformance"
 
 
 @pytest.mark.parametrize(
-    "difference", [each for each in DIFFERENCES if each.begins], ids=lambda each: each.name
+    "difference", [each for each in ConsumerGame.differences if each.begins], ids=lambda each: each.name
 )
 def test_a_difference_ends_a_sequence_where_it_begins(difference) -> None:
     name = f"difference: {difference.name}"
 
-    result = replay(RECORDS[name], PLAYED[name])
+    result = replay(ConsumerGame, RECORDS[name])
 
     assert (result.verdict, result.reason) == ("known", difference.name)
 
@@ -69,10 +57,11 @@ def test_what_the_broker_did_not_show_is_noticed(shown: dict[str, object], reaso
     record = RECORDS[JOIN]
     first, *rest = record.moves
 
-    result = replay(replace(record, moves=[replace(first, shown=first.shown | shown), *rest]), PLAYED[JOIN])
+    result = replay(ConsumerGame, record._replace(moves=[replace(first, shown=first.shown | shown), *rest]))
 
     assert result.verdict == "different"
     assert result.reason.startswith(reason)
+    assert complaint(ConsumerGame, JOIN, result) == str(result)
 
 
 @pytest.mark.parametrize("answer", ["@3", "@2 -", "!25", {"said": "@2", "error_code": 0}])
@@ -80,12 +69,19 @@ def test_what_the_broker_did_not_answer_is_noticed(answer: object) -> None:
     record = RECORDS[JOIN]
     first, *rest = record.moves
 
-    result = replay(replace(record, moves=[replace(first, answer=answer), *rest]), PLAYED[JOIN])
+    result = replay(ConsumerGame, record._replace(moves=[replace(first, answer=answer), *rest]))
 
     assert (result.verdict, result.reason) == (
         "different",
         f"beat: the broker: {answer}; the core: @2 a012345",
     )
+
+
+def test_only_a_live_game_may_end_where_a_known_difference_begins() -> None:
+    result = Result(ConsumerGame.played[JOIN], verdict="known")
+
+    assert complaint(ConsumerGame, JOIN, result)
+    assert not complaint(ConsumerGame, JOIN, result, is_live=True)
 
 
 @pytest.mark.parametrize(
@@ -101,24 +97,22 @@ def test_what_is_due_has_to_come_neither_early_nor_late(name: str, slowness: flo
     record = RECORDS[name]
     moves = [replace(move, at_ms=round(move.at_ms * slowness)) for move in record.moves]
 
-    assert replay(replace(record, moves=moves), PLAYED[name]).verdict == verdict
+    assert replay(ConsumerGame, record._replace(moves=moves)).verdict == verdict
 
 
 def test_records_are_read_as_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tests.conformance.consumer.recorded, "FOLDER", tmp_path)
-    (tmp_path / "gone.jsonl").write_text("a section that is not there any more")
+    monkeypatch.setattr(ConsumerGame, "folder", tmp_path)
 
-    write_records(RECORDS.values())
+    write_records(ConsumerGame, RECORDS.values())
 
-    assert not (tmp_path / "gone.jsonl").exists()
-    assert read_records() == RECORDS
+    assert read_records(ConsumerGame) == RECORDS
 
 
 def test_what_a_broker_makes_up_is_not_recorded() -> None:
     made_up = "a0-5c4b9dc3-df12-445a-ba36-5f2872610d3d"
-    result = replay(RECORDS[JOIN], PLAYED[JOIN])
+    result = replay(ConsumerGame, RECORDS[JOIN])
     moves = [replace(result.moves[0], answer={"member_id": made_up, "leader": made_up})]
 
-    record = recorded(JOIN, Result(result.sequence, result.topics, moves=moves))
+    record = recorded(ConsumerGame, JOIN, Result(result.sequence, result.topics, moves=moves))
 
     assert record.moves[0].answer == {"member_id": "a0-0", "leader": "a0-0"}

@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.conformance.sequence import OFFSETS, Sequence
-from tests.conformance.steps import script
+from tests.conformance.classic.differences import DIFFERENCES
+from tests.conformance.classic.sequence import OFFSETS, Step
+from tests.conformance.classic.steps import script
+from tests.conformance.differences import shown
+from tests.conformance.sequence import Sequence, read_sequence
+from tests.conformance.steps import scripts_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PATIENT", "SCRIPTS", "scripts_in"]
+__all__ = ["FOLDER", "PATIENT", "PLAYED", "SCRIPTS"]
 
-_TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
+FOLDER = Path(__file__).parent
+_REGRESSIONS = (FOLDER / "regressions.txt").read_text(encoding="utf-8").splitlines()
 _NAMELESS = "no group id"
 _PATIENT = "patient"
 
@@ -48,20 +52,9 @@ _LIFE_OF_OFFSETS = (
 )
 
 
-def scripts_in(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """Say setup, section, name and steps of each script in `text`."""
-    setup = section = ""
-    for line in re.sub(r"\n +", " ", text).splitlines():
-        if header := re.fullmatch(r"\[(\w+)\] (.+)", line):
-            setup, section = header.groups()
-        elif line and not line.startswith("#"):
-            name, _, steps = line.partition(": ")
-            yield setup, section, name, steps
-
-
-def _told() -> Iterator[tuple[str, Sequence]]:
+def _told() -> Iterator[tuple[str, Sequence[Step]]]:
     """Read the scripts that are told one by one."""
-    for setup, section, name, text in scripts_in(_TEXT):
+    for setup, section, name, text in scripts_in(FOLDER):
         yield f"{section}: {name}", Sequence(setup, script(text), nameless=section == _NAMELESS)
 
 
@@ -109,7 +102,7 @@ def _families() -> Iterator[tuple[str, str]]:
         yield f"offsets in version: {version}", _LIFE_OF_OFFSETS.format(v=f"version={version}")
 
 
-def _scripts() -> dict[str, Sequence]:
+def _scripts() -> dict[str, Sequence[Step]]:
     scripts = dict(_told()) | {name: Sequence("plain", script(text)) for name, text in _families()}
     for version in range(10):
         text = _LIFE if version >= 4 else _LIFE_BEFORE_IDS
@@ -123,3 +116,10 @@ def _scripts() -> dict[str, Sequence]:
 _ALL = _scripts()
 SCRIPTS = {name: sequence for name, sequence in _ALL.items() if not name.startswith(f"{_PATIENT}: ")}
 PATIENT = {name: sequence for name, sequence in _ALL.items() if name not in SCRIPTS}
+PLAYED = (
+    SCRIPTS
+    # Sequences in which the two once differed, as small as they could be made.
+    | {f"regression: {place}": read_sequence(line, Step) for place, line in enumerate(_REGRESSIONS)}
+    | {name: difference.shown_by for name, difference in shown(DIFFERENCES).items()}
+    | PATIENT
+)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.sequence import OFFSETS, Sequence, Step
+from tests.conformance.classic.sequence import OFFSETS, Step
+from tests.conformance.sequence import Sequence
 from tests.conformance.setups import MIN_SESSION_MS
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _RETENTION_VERSIONS = (2, 3, 4)
 _STATES = ("Empty", "stable", "PreparingRebalance", "completingrebalance", "Dead")
 
 
-def random_sequence(rng: random.Random, *, static: bool = True) -> Sequence:
+def random_sequence(rng: random.Random, *, static: bool = True) -> Sequence[Step]:
     """Draw a sequence; with static members only if `static`."""
     setup = rng.choice(_SETUPS)
     versions = _VERSIONS_OF_THE_BRIEF if setup == "brief" else _VERSIONS

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from group_coordinator.coordinator_state.stored import decode_group
-from tests.conformance.core import RACE_MS, Core, Outcome
-from tests.conformance.setups import SETUPS
+from tests.conformance.classic.core import RACE_MS, Core, Outcome
+from tests.conformance.classic.setups import SETUPS
 
 START = 1_000_000
 

@@ -5,18 +5,11 @@ import random
 import msgspec
 import pytest
 
-from tests.conformance.actors import Cast
-from tests.conformance.generator import random_sequence
-from tests.conformance.scripted import SCRIPTS
-from tests.conformance.sequence import (
-    APIS,
-    OFFSETS,
-    PROTOCOLS,
-    Sequence,
-    Step,
-    read_sequence,
-    write_sequence,
-)
+from tests.conformance.classic.actors import Cast
+from tests.conformance.classic.generator import random_sequence
+from tests.conformance.classic.scripted import SCRIPTS
+from tests.conformance.classic.sequence import APIS, OFFSETS, PROTOCOLS, Step
+from tests.conformance.sequence import Sequence, read_sequence, write_sequence
 
 
 def request_of(step: Step, cast: Cast | None = None):
@@ -29,25 +22,25 @@ def test_a_line_says_what_is_not_the_default() -> None:
     line = write_sequence(sequence)
 
     assert line == ('{"setup":"plain","steps":[{"version":3},{"actor":1,"api":"leave","also":[["0",null]]}]}')
-    assert read_sequence(line) == sequence
+    assert read_sequence(line, Step) == sequence
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_drawn_sequences_can_be_written_and_read(seed: int) -> None:
     sequence = random_sequence(random.Random(seed))
 
-    assert read_sequence(write_sequence(sequence)) == sequence
+    assert read_sequence(write_sequence(sequence), Step) == sequence
     assert random_sequence(random.Random(seed)) == sequence
 
 
 def test_scripts_can_be_written_and_read() -> None:
     for sequence in SCRIPTS.values():
-        assert read_sequence(write_sequence(sequence)) == sequence
+        assert read_sequence(write_sequence(sequence), Step) == sequence
 
 
 def test_a_misspelt_line_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field `autor`"):
-        read_sequence('{"setup":"plain","steps":[{"autor":1}]}')
+        read_sequence('{"setup":"plain","steps":[{"autor":1}]}', Step)
 
 
 def test_all_kinds_of_steps_are_drawn() -> None:

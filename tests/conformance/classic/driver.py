@@ -1,9 +1,9 @@
-"""Plays a sequence against a live broker and the core at the same time.
+"""Plays a classic game with a live broker and the core at the same time.
 
 Both get the same requests. The core is told the time at which a request was sent. It knows all deadlines, so
 it guides the waiting: no request is sent near a deadline, where it would be chance which comes first. A look
-comes after what was sent before it (see `setups.py`), so what is not there then does not come. A look before
-each deadline shows that the broker does nothing early.
+comes after what was sent before it (see `setups.py` of the harness), so what is not there then does not come.
+A look before each deadline shows that the broker does nothing early.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NoReturn
 
+from tests.conformance.classic.core import RACE_MS
+from tests.conformance.classic.moves import Look
 from tests.conformance.compare import Difference
-from tests.conformance.core import RACE_MS
-from tests.conformance.game import Game, Inconclusive, Look
+from tests.conformance.game import Inconclusive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.conformance.core import Outcome
-    from tests.conformance.differences import Known
-    from tests.conformance.game import Result
-    from tests.conformance.sequence import Sequence
-    from tests.conformance.wire import BrokerClient, Question
+    from tests.conformance.classic.client import ClassicClient
+    from tests.conformance.classic.core import Outcome
+    from tests.conformance.classic.game import ClassicGame
+    from tests.conformance.wire import Question
+
+__all__ = ["Driver"]
 
 MARGIN_MS = 80
 """How far from a deadline requests are kept."""
@@ -38,34 +40,12 @@ _AT_END_MS = 2_500
 _MAX_STATES = 64
 
 
-async def play(
-    sequence: Sequence, broker: BrokerClient, group_id: str, known: Known, partition: int = 0
-) -> Result:
-    """Play `sequence` with the group `group_id`, which must be new. What is `known` does not count.
-
-    `partition` is where the requests lie for the core.
-    """
-    start_ms = broker.clock.now_ms()
-    game = Game(sequence, group_id, known, start_ms, partition)
-    driver = _Driver(game, broker, start_ms)
-    try:
-        with game.judged():
-            for number in range(len(sequence.steps)):
-                await driver.play(number)
-            await driver.finish()
-    finally:
-        driver.close()
-    return game.result
-
-
-class _Driver:
+class Driver:
     """Waits and asks for one game."""
 
-    def __init__(self, game: Game, broker: BrokerClient, start_ms: int) -> None:
-        self._game = game
-        self._core = game.core
+    def __init__(self, game: ClassicGame, broker: ClassicClient) -> None:
+        self._game, self._core = game, game.core
         self._broker, self._clock = broker, broker.clock
-        self._start_ms = start_ms
         self._open: dict[str, Question] = {}
 
     async def play(self, number: int) -> None:
@@ -108,21 +88,16 @@ class _Driver:
         left_ms = max((deadline_ms or 0) - self._clock.now_ms(), 0)
         if left_ms > _ALL_MS:
             left_ms = 0
-        match pause:
-            case "":
-                pass
-            case "short":
-                await self._pass_time(self._clock.now_ms() + _SHORT_MS)
-            case "half":
-                await self._pass_time(self._clock.now_ms() + left_ms // 2)
-            case "almost":
-                await self._pass_time(self._clock.now_ms() + max(left_ms - MARGIN_MS - 2 * _SHORT_MS, 0))
-            case "next":
-                await self._pass_time(self._clock.now_ms() + left_ms)
-            case "all":
-                await self._pass_time(self._clock.now_ms() + _ALL_MS, until_none=True)
-            case _:
-                await self._pass_time(self._clock.now_ms() + int(pause))
+        waits = {
+            "short": _SHORT_MS,
+            "half": left_ms // 2,
+            "almost": max(left_ms - MARGIN_MS - 2 * _SHORT_MS, 0),
+            "next": left_ms,
+            "all": _ALL_MS,
+        }
+        if pause:
+            wait_ms = waits[pause] if pause in waits else int(pause)
+            await self._pass_time(self._clock.now_ms() + wait_ms, until_none=pause == "all")
 
     async def _keep_clear(self) -> None:
         """Wait until no deadline is near."""
@@ -205,7 +180,7 @@ class _Driver:
 
     async def _shown(self, at_ms: int) -> Look:
         """What the broker shows now, when it has done all that was due up to `at_ms`."""
-        group = await self._broker.look(self._game.core.group_id)
+        group = await self._broker.look(self._game.group_id)
         answers = {
             request_id: question.result().fields
             for request_id, question in self._open.items()
@@ -226,7 +201,7 @@ class _Driver:
                 raise Inconclusive("the broker was late", difference)
         for request_id in look.answers.keys() - before:
             self._game.tell(f"  later the broker answers {request_id}", self._open[request_id].result().at_ms)
-        held_up_ms = self._broker.held_up_ms(self._start_ms)
+        held_up_ms = self._broker.held_up_ms(self._game.start_ms)
         if held_up_ms > STALL_MS:
             raise Inconclusive(f"the machine was held up for {held_up_ms} ms", difference)
         raise difference
