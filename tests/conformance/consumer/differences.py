@@ -63,6 +63,13 @@ def _joins_an_empty_group_in_vain(group: ConsumerGroup, request: Request, _setup
     return request["api"] == "join_group" and request["member_id"] != "" and group.state is GroupState.EMPTY
 
 
+def _has_not_heard(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
+    member = group.members.get(request.get("member_id") or "")
+    if request["api"] != "consumer_group_heartbeat" or member is None or group.is_at_rest:
+        return False
+    return request["member_epoch"] == member.previous_epoch != member.epoch
+
+
 GONE_TOPICS = KnownDifference(
     name="partitions of a topic that is gone",
     why="Its member may still have them. So one sees what the group waits for.",
@@ -131,6 +138,21 @@ DIFFERENCES = [
         theirs="!69",
         ours="Empty 3/3 uniform",
         begins=_joins_an_empty_group_in_vain,
+    ),
+    KnownDifference(
+        name="a member that says the epoch before its own",
+        why="It has not heard where it is, and may say the same once more, as after an outage.",
+        shown_by=Sequence(
+            "plain",
+            script(
+                "group 1, join 1 names=none, beat 1, join 2, beat 1 owned=none, leave 2, "
+                "beat 1 epoch=before owned=none, beat 1 epoch=before owned=none"
+            ),
+        ),
+        kind="beat",
+        theirs="@4",
+        ours="@3",
+        begins=_has_not_heard,
     ),
     GONE_TOPICS,
     # This one is not drawn: who names which assignor is not shown.
