@@ -149,6 +149,7 @@ class ConsumerMembership:
             lambda: self._requests.envelope(_OFFSETS),
             self._requests.put,
             settings.retry_backoff_ms,
+            self._asker,
         )
         """The commits and fetches. Closing the membership ends them."""
         self._subscription = Subscription(())
@@ -208,6 +209,10 @@ class ConsumerMembership:
         """The partitions that the user has, and that may be somebody else's by now."""
         return self.owned if self._session is None else frozenset()
 
+    def _asker(self) -> tuple[str | None, int]:
+        """The member that looks offsets up; nobody, if it is not in the group."""
+        return (None, -1) if self._session is None else (self.member_id, self._session.epoch)
+
     @property
     def _is_joining(self) -> bool:
         return self._session is None and (self._awaited is not None or self._repeat_at is not None)
@@ -259,8 +264,8 @@ class ConsumerMembership:
                 instance_id=settings.group_instance_id,
             )
 
-    def close(self, *, leave: bool | None = None) -> None:
-        """End the membership. Nothing happens any more after this.
+    def close(self, reason: str = "", *, leave: bool | None = None) -> None:  # noqa: ARG002 - as `Membership`
+        """End the membership. Nothing happens any more after this. The protocol has no room for a `reason`.
 
         `leave`: whether to leave for good; by default if this member is not static. A static one says else
         that it goes for a while. A dynamic one says nothing, and the group waits for the end of its session.

@@ -20,13 +20,21 @@ from group_coordinator.coordinator_state.requests import (
     AliveMember,
     AnyRequest,
     ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
     OwnedTopic,
     TopicFacts,
 )
 from group_coordinator.coordinator_state.requests.consumer import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
-__all__ = ["ConsumerMemberSettings", "ConsumerRequests", "MemberPartition", "Numbered", "Subscription"]
+__all__ = [
+    "ConsumerMemberSettings",
+    "ConsumerRequests",
+    "MemberPartition",
+    "Numbered",
+    "Subscription",
+    "says_only_alive",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,3 +209,10 @@ def _by_topic(partitions: Collection[MemberPartition]) -> list[OwnedTopic]:
         OwnedTopic(each, topic_id or None, None if topic_id else topic)
         for (topic_id, topic), each in sorted(numbers.items())
     ]
+
+
+def says_only_alive(request: AnyRequest) -> bool:
+    """Whether a request says no more than that its member is alive, of the classic protocol as well."""
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return request.members is not msgspec.UNSET
+    return isinstance(request, HeartbeatRequest)
