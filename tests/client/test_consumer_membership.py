@@ -618,6 +618,16 @@ def test_an_answer_to_what_was_sent_before_a_heartbeat_that_says_all_changes_not
     assert (script.member.epoch, script.member.to_give_up) == (2, frozenset())
 
 
+def test_who_is_out_hears_it_also_by_an_answer_to_what_was_sent_before(script):
+    script.joined(0)
+    before = script.beat()
+    script.member.subscribe(SUBSCRIPTION, script.now)
+    script.one()
+    assert script.tell(before, error=Errors.UNKNOWN_MEMBER_ID) == []
+
+    assert script.member.lost == of_a(0)
+
+
 def test_an_answer_to_an_earlier_stay_changes_nothing(script):
     script.joined(0)
     before = script.beat()

@@ -1,6 +1,7 @@
 """Members of the consumer protocol and the real core, with a network that loses and delays answers.
 
-No two members ever have one partition, and in the end each partition is someone's.
+No two members ever have one partition, and in the end each partition is someone's. A member that is out of
+the group is none any more, although it may not have heard so.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class World:
         self.born = 0
         self.is_calm = False
         self.away_until = 0
+        self.out: set[str] = set()
 
     def start(self, instance_id: str | None = None) -> None:
         self.born += 1
@@ -119,10 +121,19 @@ class World:
         result = step(b"orders", self.state, records, self.now, CONFIG, b"secret")
         self.state = result.state
         for output in result.outputs:
-            if output.channel is Channel.RESPONSES:
+            if output.channel is Channel.EVENTS:
+                self.note(msgspec.json.decode(output.value))
+            elif output.channel is Channel.RESPONSES:
                 for user in self.users:
                     if user.member.settings.client_id == output.key.decode():
                         self.carry(user, output.value)
+
+    def note(self, event: dict) -> None:
+        """Keep in mind who is out of the group."""
+        if event["event"] in ("member_removed", "member_fenced"):
+            self.out.add(event["member_id"])
+        elif event["event"] == "member_added":
+            self.out.discard(event["member_id"])
 
     def carry(self, user: User, value: bytes) -> None:
         """Deliver an answer once, twice, late, or never."""
@@ -172,7 +183,7 @@ class World:
 
     def holders(self) -> Iterator[MemberPartition]:
         for user in self.users:
-            if user.member.epoch is not None:
+            if user.member.epoch is not None and user.member.member_id not in self.out:
                 yield from user.member.owned
 
     def check(self) -> None:

@@ -373,12 +373,8 @@ class ConsumerMembership:
             if awaited is not None and number == awaited.number:
                 if fits(awaited.request, answer):
                     self._on_answer(number, answer, now_ms)
-            elif session is not None and self._is_newer(session, number):
+            elif session is not None and number > session.heard:
                 self._on_alive(session, number, answer, now_ms)
-
-    def _is_newer(self, session: _Session, number: int) -> bool:
-        """Whether a request was sent after all that were answered, and after one that will be."""
-        return number > max(session.heard, 0 if self._awaited is None else self._awaited.number)
 
     def _on_answer(self, number: int, answer: _HeartbeatAnswer, now_ms: int) -> None:
         """Take the answer to a join, or to a heartbeat that says all."""
@@ -404,6 +400,10 @@ class ConsumerMembership:
         if not self._requests.is_for_alive(answer):
             return
         news = _news_of_many(answer)
+        is_earlier = self._awaited is not None and number < self._awaited.number
+        if is_earlier and (news is None or news.code != Errors.UNKNOWN_MEMBER_ID):
+            # The answer that is awaited says all. Only that it is out, this member can be told before.
+            return
         if news is not None and news.is_error:
             self._on_error(news, now_ms)
             return
