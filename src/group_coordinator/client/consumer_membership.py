@@ -19,9 +19,8 @@ anything new, and those partitions to others.
 
 **Silence.** Heartbeats lie in the log with their time. So a coordinator that reads them an hour later knows
 that this member was alive, and silence takes nothing from it. If a heartbeat that says all is not answered in
-time, the member asks whether the coordinator is there. It says all again once it is, and not before. A
-coordinator that was away would find several of them. The last might have an epoch that is two behind, which
-is fenced.
+time, the member asks whether the coordinator is there. It says all again once it is, and not before: several
+of them with one epoch would only be more to read.
 
 Source: AbstractMembershipManager.java and ConsumerHeartbeatRequestManager.java of Apache Kafka 4.4.
 Rules that differ: heartbeats go on while one is not answered; a group that is gone (69) is joined again.
