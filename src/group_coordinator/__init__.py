@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         TokenError,
         TokenProvider,
         TokenRefusedError,
+        UnreleasedInstanceIdError,
     )
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "TokenError",
     "TokenProvider",
     "TokenRefusedError",
+    "UnreleasedInstanceIdError",
 ]
 
 

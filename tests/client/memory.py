@@ -129,6 +129,10 @@ class MemoryChannel:
             raise self.lookup_errors.pop()
         return {topic: self.coordinator.topics[topic] for topic in topics if topic in self.coordinator.topics}
 
+    def topic_facts(self, topics):
+        counts = self.partition_counts(topics)
+        return {topic: TopicFacts(topic, count, f"id-of-{topic}") for topic, count in counts.items()}
+
     def close(self, timeout_ms):
         self.closed = True
 

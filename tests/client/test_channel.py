@@ -20,7 +20,7 @@ from kafka.structs import TopicPartition
 from group_coordinator.client import channel as channel_module
 from group_coordinator.client.channel import KafkaChannel, MissingTopicError
 from group_coordinator.coordinator_state.partitioning import partition_for_key
-from group_coordinator.coordinator_state.requests import HeartbeatRequest
+from group_coordinator.coordinator_state.requests import HeartbeatRequest, TopicFacts
 from group_coordinator.coordinator_state.responses import (
     HeartbeatResponse,
     InvalidRequestResponse,
@@ -39,6 +39,7 @@ class FakeKafka:
 
     def __init__(self):
         self.topics = {"coordinator.requests": 4, "coordinator.responses": 8, "a": 3}
+        self.topic_ids = {}
         self.topic_errors = {}
         self.calls = []
         self.sent = []
@@ -72,6 +73,7 @@ class FakeAdmin(FakeClient):
                 "name": topic,
                 "error_code": self.kafka.topic_errors.get(topic, 0 if topic in counts else 3),
                 "partitions": [None] * counts.get(topic, 0),
+                **({"topic_id": self.kafka.topic_ids[topic]} if topic in self.kafka.topic_ids else {}),
             }
             for topic in topics
         ]
@@ -244,12 +246,21 @@ def test_partition_counts_are_without_missing_topics(kafka):
     assert make_channel().partition_counts(set()) == {}
 
 
+def test_topic_facts_are_of_topics_with_ids(kafka):
+    kafka.topics |= {"b": 1, "unready": 0}
+    kafka.topic_ids |= {"a": "id-a", "unready": "id-u"}
+
+    assert make_channel().topic_facts({"a", "b", "unready", "missing"}) == {"a": TopicFacts("a", 3, "id-a")}
+
+
 def test_topic_that_cannot_be_looked_up_is_not_taken_for_missing(kafka):
     channel = make_channel()
     kafka.topic_errors["a"] = LeaderNotAvailableError.errno
 
     with pytest.raises(LeaderNotAvailableError):
         channel.partition_counts(["a"])
+    with pytest.raises(LeaderNotAvailableError):
+        channel.topic_facts(["a"])
 
 
 # -- sending -----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+import msgspec
 import pytest
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
@@ -18,6 +19,7 @@ from group_coordinator.client import consumer as consumer_module
 from group_coordinator.client.errors import UnsupportedVersionError
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (
+    ConsumerGroupHeartbeatRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -51,8 +53,10 @@ class ListRecords:
         self.made.append(self)
 
     def assign(self, partitions):
-        self.positions = dict.fromkeys(partitions)
-        self.resets, self.stopped = {}, set()
+        # As in kafka-python, a partition that stays keeps its position.
+        self.positions = {each: self.positions.get(each) for each in partitions}
+        self.resets = {each: reset for each, reset in self.resets.items() if each in self.positions}
+        self.stopped &= self.positions.keys()
 
     def seek(self, partition, offset):
         assert partition in self.positions
@@ -728,3 +732,102 @@ def test_questions_about_logs_go_to_the_brokers(make_consumer):
         ("bootstrap", 7, False),
         ("bootstrap_connected",),
     ]
+
+
+# -- groups of the consumer protocol -------------------------------------------------------------------
+
+
+@pytest.fixture
+def make_kip848(make_consumer, coordinator):
+    coordinator.config = msgspec.structs.replace(coordinator.config, group_consumer_heartbeat_interval_ms=30)
+    of_coordinator = {"session_timeout_ms": None, "heartbeat_interval_ms": None}
+
+    def make(name, *topics, **settings):
+        return make_consumer(name, *topics, group_protocol="consumer", **of_coordinator | settings)
+
+    return make
+
+
+def evenly(*consumers):
+    """Poll until the partitions are divided; without reading anything."""
+    members = [each._member for each in consumers]
+
+    def divided():
+        owned = [partition for each in members for partition in each.assignment]
+        return sorted(owned) == A and max(len(each.assignment) for each in members) == 4 // len(members)
+
+    poll_until(divided, *members)
+
+
+def test_a_member_of_the_consumer_protocol_reads_and_goes_on_where_it_was(make_kip848, logs, coordinator):
+    first = make_kip848("c1", "a")
+    assert read(first, 40) == logs
+    metadata = first.group_metadata()
+    assert (metadata.state, metadata.member_id) == (MemberState.STABLE, first._member.member_id)
+    assert metadata.generation_id == first._member.generation_id > 0
+    first.close()
+
+    assert committed(coordinator) == [10] * 4
+    logs[A[0]].append("new")
+    assert read(make_kip848("c2", "a"), 1) == {A[0]: ["new"]}
+
+
+def test_partitions_that_stay_go_on_being_read(make_kip848, coordinator):
+    first, second = make_kip848("c1", "a"), make_kip848("c2", "a")
+    read(first, 3, max_records=3)
+    first.pause(A[0])
+    records = first._records
+    evenly(first, second)
+
+    kept, gone = first.assignment(), second.assignment()
+    assert {records.positions[each] for each in kept} <= {0, 3}
+    assert records.positions.keys() == kept
+    assert first.paused() == {A[0]} & kept
+    assert [each for each in committed(coordinator) if each is not None][:1] in ([3], [0])
+    assert read(second, 20).keys() == gone
+
+
+def test_partitions_of_the_consumer_protocol_are_handed_over_without_loss_or_repeat(make_kip848, logs):
+    consumers = [make_kip848("c1", "a")]
+    seen = []
+
+    def collect(max_records):
+        for consumer in consumers:
+            polled = consumer.poll(timeout_ms=5, max_records=max_records)
+            seen.extend(record.value for records in polled.values() for record in records)
+
+    wait_for(lambda: collect(3) or seen)
+    consumers.append(make_kip848("c2", "a"))
+    wait_for(lambda: collect(1) or len(consumers[1].assignment()) == 2)
+    consumers.pop(0).close()
+    wait_for(lambda: collect(7) or len(seen) >= 40)
+
+    assert sorted(seen) == sorted(value for log in logs.values() for value in log)
+
+
+def test_who_was_thrown_out_of_a_consumer_group_hears_that_all_is_lost(make_kip848, logs, coordinator):
+    consumer, listener = make_kip848("c1"), Listener()
+    consumer.subscribe(["a"], listener=listener)
+    evenly(consumer)
+    coordinator.forget("orders")
+    poll_until(lambda: listener.words[1:] == ["lost", "assigned"], consumer)
+    logs[A[0]].append("new")
+
+    assert read(consumer, 1)[A[0]][-1] == "new"
+
+
+def test_a_pattern_is_resolved_by_the_client(make_kip848, coordinator):
+    consumer = make_kip848("c1")
+    consumer.subscribe(pattern="^a")
+    evenly(consumer)
+
+    (join, *_) = coordinator.requests(ConsumerGroupHeartbeatRequest)
+    assert (join.subscribed_topic_names, join.subscribed_topic_regex) == (["a"], None)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "instead"), [("classic", "as `assignors`"), ("consumer", "give `server_assignor`")]
+)
+def test_a_strategy_is_refused_with_what_to_do(make_consumer, protocol, instead):
+    with pytest.raises(ValueError, match=instead):
+        make_consumer("c1", "a", group_protocol=protocol, partition_assignment_strategy=[])

@@ -1,11 +1,12 @@
 """The member's side of the group protocol.
 
 `member.py` has the class that programs use. It puts the others together. `membership.py` is the protocol
-(sans-IO), with `offsets.py` for commits and fetches. `work.py` is what a group shares. `channel.py` is the
-way to the coordinator and back, and `shared.py` is one for many members. `consumer.py` adds the records of
-the partitions that a member owns, and `positions.py` where to go on in them. `admin.py` looks at groups, and
-changes them, from outside. `events.py` reads what happens to them. `tokens.py` has the tokens that a client
-logs in with by OAUTHBEARER.
+(sans-IO), with `offsets.py` for commits and fetches. `consumer_membership.py` is the consumer protocol, with
+`consumer_requests.py`; `group_protocol.py` chooses. `work.py` and `consumer_work.py` are what a group shares.
+`channel.py` is the way to the coordinator and back, and `shared.py` is one for many members. `consumer.py`
+adds the records of the partitions that a member owns, and `positions.py` where to go on in them. `admin.py`
+looks at groups, and changes them, from outside. `events.py` reads what happens to them. `tokens.py` has the
+tokens that a client logs in with by OAUTHBEARER.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from group_coordinator.client.errors import (
     FencedInstanceIdError,
     MembershipError,
     RebalanceInProgressError,
+    UnreleasedInstanceIdError,
 )
 from group_coordinator.client.events import EventReader
 from group_coordinator.client.kafka_python import repair
@@ -59,4 +61,5 @@ __all__ = [
     "TokenError",
     "TokenProvider",
     "TokenRefusedError",
+    "UnreleasedInstanceIdError",
 ]

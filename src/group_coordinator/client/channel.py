@@ -18,10 +18,11 @@ from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.client.foreign import Records
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.client.tokens import check_token
+from group_coordinator.client.topic_ids import topic_id_of
 from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.partitioning import partition_for_key
-from group_coordinator.coordinator_state.requests import AnyRequest
+from group_coordinator.coordinator_state.requests import AnyRequest, TopicFacts
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
 __all__ = [
@@ -64,6 +65,9 @@ class Channel(Protocol):
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """Look up topics: topic -> number of partitions, without those that do not exist; or a KafkaError."""
+
+    def topic_facts(self, topics: Collection[str]) -> Mapping[str, TopicFacts]:
+        """Look up topics with their ids, without those that do not exist; or a KafkaError."""
 
     def close(self, timeout_ms: int) -> None:
         """Wait for requests to be delivered, up to `timeout_ms`, and disconnect."""
@@ -160,17 +164,30 @@ class KafkaChannel:
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """See `Channel`."""
+        return {each["name"]: len(each["partitions"]) for each in self._existing(topics)}
+
+    def topic_facts(self, topics: Collection[str]) -> Mapping[str, TopicFacts]:
+        """See `Channel`. A topic of a broker that tells no ids (before Kafka 2.8) is left out."""
+        facts = {}
+        for each in self._existing(topics):
+            name, count, topic_id = each["name"], len(each["partitions"]), topic_id_of(each)
+            if count and topic_id:
+                facts[name] = TopicFacts(name, count, topic_id)
+        return facts
+
+    def _existing(self, topics: Collection[str]) -> list[Mapping[str, Any]]:
+        """The topics that exist, as kafka-python describes them."""
         if not topics:  # an empty list would ask for all topics
-            return {}
-        counts = {}
+            return []
+        existing = []
         for described in self._admin.describe_topics(sorted(topics)):
             error = for_code(described["error_code"])
             # Only "does not exist" means no partitions; what may pass must not take them from the group.
             if error is NoError:
-                counts[described["name"]] = len(described["partitions"])
+                existing.append(described)
             elif error is not UnknownTopicOrPartitionError:
                 raise error(described["name"])
-        return counts
+        return existing
 
     def close(self, timeout_ms: int) -> None:
         """See `Channel`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata
@@ -21,7 +22,7 @@ CommitCallback = Callable[[Offsets, Exception | None], object]
 class Commits:
     """The commits and fetches of the member that `driver` drives."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver[Any]) -> None:
         self._driver = driver
         # Callbacks of commits that have ended. A thread of the program's still has to run them.
         self._due: deque[Callable[[], object]] = deque()

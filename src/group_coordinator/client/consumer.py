@@ -88,7 +88,10 @@ class GroupConsumer(LogQuestions):
         if auto_commit_interval_ms < 0:
             raise ValueError("auto_commit_interval_ms must not be negative")
         if "partition_assignment_strategy" in settings:
-            raise ValueError("partition_assignment_strategy: give the names of assignors as `assignors`")
+            instead = "give the names of assignors as `assignors`"
+            if settings.get("group_protocol") == "consumer":
+                instead = "the coordinator divides the work: give `server_assignor`"
+            raise ValueError(f"partition_assignment_strategy: {instead}")
         about_records = {name: settings.pop(name) for name in _ABOUT_RECORDS & settings.keys()}
         settings["bootstrap_servers"] = bootstrap_servers
         about_connections = {
@@ -232,7 +235,7 @@ class GroupConsumer(LogQuestions):
         slice_ms = min(_left(deadline), _SLICE_MS)
         records: Records = self._records.poll(slice_ms, max_records, update_offsets)
         # That took a while, in which the group may have gone on without this consumer.
-        return records if self._member.state is MemberState.STABLE else {}
+        return records if self._member.holds_assignment else {}
 
     def __iter__(self) -> Self:
         return self

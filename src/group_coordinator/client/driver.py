@@ -1,5 +1,6 @@
-"""`Driver` connects a `Membership`, which only computes, with the world: channel, clock and threads.
+"""`Driver` connects a membership, which only computes, with the world: channel, clock and threads.
 
+    driver = Driver(membership, channel)            # a `Membership`, or another one of `AnyMembership`
     driver.start()                                  # a thread sends heartbeats and reads answers
     with driver.held() as membership: ...           # look at it or change it; then its requests are sent
     driver.poll(look, deadline)                     # the program is alive, and waits for something to do
@@ -13,20 +14,22 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from kafka.errors import KafkaError
 
 from group_coordinator.client.channel import Channel
 from group_coordinator.client.clock import now_ms
-from group_coordinator.client.membership import MemberSettings, Membership
+from group_coordinator.client.consumer_requests import says_only_alive
+from group_coordinator.client.errors import MembershipError
+from group_coordinator.client.membership import AnyAnswer
+from group_coordinator.client.offsets import OffsetCalls, Offsets
 from group_coordinator.client.states import MemberState
-from group_coordinator.coordinator_state.requests import HeartbeatRequest
+from group_coordinator.coordinator_state.requests import AnyRequest
 
-__all__ = ["Driver"]
+__all__ = ["AnyMembership", "AnySettings", "Driver"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -36,20 +39,81 @@ log = logging.getLogger(__name__)
 _TICK_MS = 100
 
 
-class Driver:
+class AnySettings(Protocol):
+    """The settings that members of all protocols have; see `MemberSettings`."""
+
+    @property
+    def group_id(self) -> str:
+        """The group."""
+
+    @property
+    def client_id(self) -> str:
+        """The name that answers come to."""
+
+    @property
+    def max_poll_interval_ms(self) -> int:
+        """The time in which the user has to come back."""
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """The time after which an answer is taken for lost."""
+
+    @property
+    def retry_backoff_ms(self) -> int:
+        """The time before something is tried again."""
+
+
+class AnyMembership(Protocol):
+    """One member's side of a protocol, as far as a driver has to know it; see `Membership`."""
+
+    offset_calls: OffsetCalls
+    failure: MembershipError | None
+
+    @property
+    def settings(self) -> AnySettings:
+        """The names of the member, and how long it waits."""
+
+    @property
+    def state(self) -> MemberState:
+        """The state of the member."""
+
+    def poll(self, now_ms: int) -> None:
+        """See `Membership`."""
+
+    def handle_timer(self, now_ms: int) -> None:
+        """See `Membership`."""
+
+    def next_timer(self) -> int | None:
+        """See `Membership`."""
+
+    def receive(self, answer: AnyAnswer, now_ms: int) -> None:
+        """See `Membership`."""
+
+    def take_requests(self) -> list[AnyRequest]:
+        """See `Membership`."""
+
+    def commit(self, offsets: Offsets, token: object) -> None:
+        """See `Membership`."""
+
+    def close(self, reason: str, *, leave: bool | None = None) -> None:
+        """See `Membership`."""
+
+
+M = TypeVar("M", bound=AnyMembership)
+
+
+class Driver(Generic[M]):
     """Drives one membership. Any thread may call any method.
 
-    `instance`: see `Membership`. Outcomes of commits and fetches end kafka-python futures, which are the
-    tokens of these calls.
+    Outcomes of commits and fetches end kafka-python futures, which are the tokens of these calls.
     """
 
-    def __init__(self, settings: MemberSettings, instance: str, channel: Channel) -> None:
-        self.settings = settings
+    def __init__(self, membership: M, channel: Channel) -> None:
+        self.settings = settings = membership.settings
         self._channel = channel
         # Guards all of the rest; notified when something has changed.
         self._news = threading.Condition()
-        wall_ahead_ms = time.time_ns() // 1_000_000 - now_ms()
-        self._membership = Membership(settings, instance, channel.reply_partition, wall_ahead_ms)
+        self._membership = membership
         self._background_failure: Exception | None = None
         self._closing = False
         self._background = threading.Thread(
@@ -73,13 +137,13 @@ class Driver:
                 self._background.start()
 
     @contextmanager
-    def held(self) -> Iterator[Membership]:
+    def held(self) -> Iterator[M]:
         """Hold the membership; what it wants to say is sent at the end. Raises what `Channel.send` raises."""
         with self._news:
             yield self._membership
             self._send_requests()
 
-    def poll(self, look: Callable[[Membership, int], T | None], deadline: int) -> T | None:
+    def poll(self, look: Callable[[M, int], T | None], deadline: int) -> T | None:
         """Say that the program is alive, and wait until `look` finds something to do.
 
         `look` gets the membership and the time in ms. Returns what it finds; None at `deadline`, or when
@@ -98,7 +162,7 @@ class Driver:
                 self._news.wait(min(deadline - now, longest) / 1000)
         return None
 
-    def call(self, call: Callable[[Membership], None]) -> None:
+    def call(self, call: Callable[[M], None]) -> None:
         """Commit or fetch. The call ends at once if no answer can come any more.
 
         Raises RuntimeError if the member is closed.
@@ -185,7 +249,7 @@ class Driver:
 
     def _send_requests(self) -> None:
         for request in self._membership.take_requests():
-            if not isinstance(request, HeartbeatRequest):
+            if not says_only_alive(request):
                 log.info("group %s: sends %s", self.settings.group_id, type(request).__name__)
             self._channel.send(request)
 

@@ -16,6 +16,7 @@ from group_coordinator.coordinator_state.errors import Errors
 __all__ = [
     "CommitFailedError",
     "FencedInstanceIdError",
+    "GroupIdNotFoundError",
     "GroupMaxSizeReachedError",
     "InconsistentGroupProtocolError",
     "InvalidGroupIdError",
@@ -24,6 +25,8 @@ __all__ = [
     "MembershipError",
     "RebalanceInProgressError",
     "UnexpectedAnswerError",
+    "UnreleasedInstanceIdError",
+    "UnsupportedAssignorError",
     "UnsupportedVersionError",
     "cannot_commit",
     "commit_error",
@@ -80,7 +83,10 @@ class GroupMaxSizeReachedError(MembershipError):
     """The group is full."""
 
     error = Errors.GROUP_MAX_SIZE_REACHED
-    advice = "Run fewer members, or raise the coordinator's group.max.size."
+    advice = (
+        "Run fewer members, or raise the coordinator's group.max.size (of the consumer protocol: "
+        "group.consumer.max.size)."
+    )
 
 
 class FencedInstanceIdError(MembershipError, kafka.FencedInstanceIdError):  # type: ignore[misc]
@@ -91,6 +97,32 @@ class FencedInstanceIdError(MembershipError, kafka.FencedInstanceIdError):  # ty
         "Another program runs under the same `group_instance_id` and has taken this member's place: end one "
         "of the two, or give each a name of its own."
     )
+
+
+class UnreleasedInstanceIdError(MembershipError):
+    """Another program runs as this static member, or ran until a moment ago and did not close."""
+
+    error = Errors.UNRELEASED_INSTANCE_ID
+    advice = (
+        "Another program has the same `group_instance_id`: end it, or give each a name of its own. If it was "
+        "killed, start again once its session (group.consumer.session.timeout.ms) has ended."
+    )
+
+
+class GroupIdNotFoundError(MembershipError):
+    """A member of the consumer protocol cannot join, because the group has members of the classic one."""
+
+    error = Errors.GROUP_ID_NOT_FOUND
+    advice = (
+        'Join with `group_protocol="classic"` as its members do, stop them first, or use another group id.'
+    )
+
+
+class UnsupportedAssignorError(MembershipError):
+    """The coordinator does not have this assignor."""
+
+    error = Errors.UNSUPPORTED_ASSIGNOR
+    advice = "Choose a `server_assignor` of those in the coordinator's group.consumer.assignors."
 
 
 class InvalidRequestError(MembershipError):
@@ -124,6 +156,8 @@ _BY_CODE: dict[int, type[MembershipError]] = {
         InvalidGroupIdError,
         GroupMaxSizeReachedError,
         FencedInstanceIdError,
+        UnreleasedInstanceIdError,
+        UnsupportedAssignorError,
         InvalidRequestError,
         UnsupportedVersionError,
     )
@@ -144,6 +178,10 @@ _FAILED_ADVICE = (
     "from what is committed then. If this happens often, poll more often, or raise `max_poll_interval_ms` "
     "and `session_timeout_ms`."
 )
+_STALE_ADVICE = (
+    "Nothing was committed: some of these partitions are not this member's any more. Poll, and commit what "
+    "is still this member's."
+)
 _REBALANCE_ADVICE = (
     "Nothing was committed: poll until there is an assignment, and commit what is still this member's."
 )
@@ -160,6 +198,7 @@ _OF_COMMITS: dict[int, tuple[type[KafkaError], str]] = {
     Errors.ILLEGAL_GENERATION: (CommitFailedError, _FAILED_ADVICE),
     Errors.UNKNOWN_MEMBER_ID: (CommitFailedError, _FAILED_ADVICE),
     Errors.GROUP_ID_NOT_FOUND: (CommitFailedError, _FAILED_ADVICE),
+    Errors.STALE_MEMBER_EPOCH: (CommitFailedError, _STALE_ADVICE),
     Errors.REBALANCE_IN_PROGRESS: (RebalanceInProgressError, _REBALANCE_ADVICE),
     Errors.COORDINATOR_NOT_AVAILABLE: (kafka.CoordinatorNotAvailableError, _AGAIN_ADVICE),
     Errors.OFFSET_METADATA_TOO_LARGE: (kafka.OffsetMetadataTooLargeError, _METADATA_ADVICE),

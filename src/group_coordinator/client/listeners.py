@@ -12,8 +12,8 @@ class RebalanceListener(Protocol):
     """The calls that a program gets; kafka-python's ConsumerRebalanceListener has the same.
 
     Called by the thread that calls `poll` or `close`. Every `on_partitions_assigned` is followed by exactly
-    one of the others, with the same units. `on_partitions_lost` is optional; without it the units are
-    reported as revoked.
+    one of the others, with the same units. In the consumer protocol that holds for each unit alone, because
+    only differences are told. `on_partitions_lost` is optional; without it the units are reported as revoked.
     """
 
     def on_partitions_assigned(self, assigned: frozenset[Any]) -> None:

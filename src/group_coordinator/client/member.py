@@ -1,7 +1,7 @@
 """`GroupMember`: membership in a group, for programs.
 
 Three parts do its work. `driver.py` has the background thread and the way to the coordinator, `rebalance.py`
-the steps of a rebalance, and `commits.py` the offsets.
+or `reconciliation.py` the steps of a rebalance, and `commits.py` the offsets. `group_protocol.py` chooses.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from typing import Any
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata
 
-from group_coordinator.client.assignors import check_names
 from group_coordinator.client.channel import Channel, KafkaChannel
 from group_coordinator.client.clock import now_ms
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.commits import CommitCallback, Commits
-from group_coordinator.client.driver import Driver
 from group_coordinator.client.errors import unanswered
 from group_coordinator.client.futures import wait_for
+from group_coordinator.client.group_protocol import protocol_of
 from group_coordinator.client.listeners import RebalanceListener, check_listener
-from group_coordinator.client.membership import MemberSettings, Membership
-from group_coordinator.client.rebalance import Rebalance
 from group_coordinator.client.states import MemberState
-from group_coordinator.client.work import DEFAULT_ASSIGNORS, TopicPartitions, Unit, Work, WorkUnits
+from group_coordinator.client.work import Unit
 from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
 __all__ = ["GroupMember"]
@@ -57,6 +54,15 @@ class GroupMember(Closing):
     As there is no rebalance, what a restart changes (the subscription; if it leads, the list of units and the
     number of partitions) takes effect with the next one.
 
+    `group_protocol="consumer"` is Kafka's newer protocol (KIP-848). The coordinator divides the work, and
+    members go on with what they keep. All members of a group have the same protocol. The listener is told
+    differences alone. `server_assignor`: the coordinator's assignor ("uniform", "range") that this member
+    votes for. `rebalance_timeout_ms`: the time that it has to give work up, by default
+    `max_poll_interval_ms`. Session and interval are settings of the coordinator, and there are no
+    `assignors`. A member gets units of its own list alone. A static member says on closing that it will be
+    back. If it was killed instead, its name is taken until its session ends, and an
+    UnreleasedInstanceIdError says so.
+
     How far the work has come can be kept in the group: `commit` says it, and `committed` tells it to the next
     owner. Units that are no partitions have offsets as well; the program decides what they count. To consume
     records, use `GroupConsumer`, which does that by itself.
@@ -72,10 +78,13 @@ class GroupMember(Closing):
         client_id: str | None = None,
         client_host: str | None = None,
         group_instance_id: str | None = None,
-        session_timeout_ms: int = 10_000,
+        group_protocol: str = "classic",
+        session_timeout_ms: int | None = None,
         heartbeat_interval_ms: int | None = None,
         max_poll_interval_ms: int = 300_000,
-        assignors: Sequence[str] = DEFAULT_ASSIGNORS,
+        rebalance_timeout_ms: int | None = None,
+        assignors: Sequence[str] | None = None,
+        server_assignor: str | None = None,
         request_topic: str = REQUESTS,
         response_topic: str = RESPONSES,
         channel: Channel | None = None,
@@ -85,18 +94,21 @@ class GroupMember(Closing):
         host = socket.gethostname() if client_host is None else client_host
         if client_id is None:
             client_id = f"{host}-{os.getpid()}-{instance}"
-        settings = MemberSettings(
-            group_id=group_id,
-            client_id=client_id,
-            client_host=host,
-            group_instance_id=group_instance_id,
-            session_timeout_ms=session_timeout_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-            max_poll_interval_ms=max_poll_interval_ms,
-            request_timeout_ms=kafka_config.get("request_timeout_ms", 30_000),
-        )
-        self._settings = settings
-        self._assignors = check_names(assignors)
+        settings = {
+            "group_id": group_id,
+            "client_id": client_id,
+            "client_host": host,
+            "group_instance_id": group_instance_id,
+            "session_timeout_ms": session_timeout_ms,
+            "heartbeat_interval_ms": heartbeat_interval_ms,
+            "max_poll_interval_ms": max_poll_interval_ms,
+            "rebalance_timeout_ms": rebalance_timeout_ms,
+            "assignors": assignors,
+            "server_assignor": server_assignor,
+            "request_timeout_ms": kafka_config.get("request_timeout_ms", 30_000),
+        }
+        self._protocol = protocol_of(group_protocol, settings)
+        self._settings = self._protocol.settings
         self._channel = channel or KafkaChannel(
             client_id=client_id,
             instance=instance,
@@ -106,9 +118,9 @@ class GroupMember(Closing):
             **kafka_config,
         )
 
-        self._driver = Driver(settings, instance, self._channel)
+        look_up_every_ms = kafka_config.get("metadata_max_age_ms", 300_000)
+        self._driver, self._rebalance = self._protocol.parts(instance, self._channel, look_up_every_ms)
         self._commits = Commits(self._driver)
-        self._rebalance = Rebalance(self._driver, kafka_config.get("metadata_max_age_ms", 300_000))
         # Held by the thread that is in `poll` or `close`, callbacks included: the rebalance is only its own.
         self._turn = threading.RLock()
 
@@ -121,13 +133,14 @@ class GroupMember(Closing):
 
     @property
     def member_id(self) -> str:
-        """The id that the coordinator gave, empty before it did."""
+        """The id that the coordinator gave, empty before it did. In the consumer protocol it is its own."""
         with self._driver.held() as membership:
-            return membership.member_id
+            member_id: str = membership.member_id
+        return member_id
 
     @property
     def generation_id(self) -> int:
-        """The generation that `assignment` is of, -1 while there is none.
+        """The generation, or epoch, that `assignment` is of, -1 while there is none.
 
         Holds until the listener has returned from giving the work up, so that what is written there can be
         fenced by it.
@@ -136,15 +149,23 @@ class GroupMember(Closing):
 
     @property
     def is_leader(self) -> bool:
-        """Whether this member divides the work in its generation."""
-        with self._driver.held() as membership:
-            return membership.generation is not None and membership.generation.is_leader
+        """Whether this member divides the work in its generation. In the consumer protocol none does."""
+        return self._rebalance.is_leader
+
+    @property
+    def holds_assignment(self) -> bool:
+        """Whether `assignment` is still this member's, as far as is known before the next `poll`."""
+        return self._rebalance.may_work
 
     @property
     def state(self) -> MemberState:
-        """The state of this member in the protocol."""
+        """The state of this member in the protocol.
+
+        In the consumer protocol it is CompletingRebalance while the member gives up or takes over work.
+        """
         with self._driver.held() as membership:
-            return membership.state
+            state: MemberState = membership.state
+        return state
 
     # -- what programs do ----------------------------------------------------------------------------
 
@@ -163,11 +184,10 @@ class GroupMember(Closing):
         check_listener(listener)
         if (topics is None) == (units is None):
             raise ValueError("subscribe to either topics or units")
-        work: Work
         if units is not None:
-            work = WorkUnits(units, self._assignors)
+            work = self._protocol.units(units)
         else:
-            work = TopicPartitions(topics or (), self._channel.partition_counts, self._assignors)
+            work = self._protocol.topics(topics or (), self._channel)
         with self._turn:
             self._check_open()
             self._rebalance.subscribe(work, listener)
@@ -276,10 +296,11 @@ class GroupMember(Closing):
         if self._driver.is_closing:
             raise RuntimeError("this member is closed")
 
-    def _due_step(self, membership: Membership, now: int) -> Callable[[], None] | None:
+    def _due_step(self, membership: Any, now: int) -> Callable[[], None] | None:
         if self._commits.has_callbacks:
             return self._commits.run_callbacks
-        return self._rebalance.due_step(membership, now)
+        step: Callable[[], None] | None = self._rebalance.due_step(membership, now)
+        return step
 
     def _or_default(self, timeout_ms: int | None) -> int:
         return self._settings.request_timeout_ms if timeout_ms is None else timeout_ms

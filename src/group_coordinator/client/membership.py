@@ -21,7 +21,6 @@ Where it differs, the place says so.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,7 @@ from group_coordinator.client.errors import (
     fatal_error,
     unanswered,
 )
+from group_coordinator.client.instants import next_instant
 from group_coordinator.client.offsets import OffsetAnswer, OffsetCalls, Offsets
 from group_coordinator.client.states import MemberState, transition
 from group_coordinator.coordinator_state.errors import Errors
@@ -70,11 +70,6 @@ _JOIN_LAPSE_MS = 5_000
 
 # A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's.
 _OFFSETS = "offsets-"
-
-# Ticks of the coordinator's clock come at whole seconds.
-_TICK_MS = 1_000
-_LEAST_WITH_TICKS_MS = 3 * _TICK_MS
-"""Members with shorter intervals do not beat with the ticks, because up to a second is cut off."""
 
 # Errors of a commit that are about its generation. They weigh as much as those of a heartbeat.
 _OF_GENERATION = frozenset(
@@ -364,20 +359,8 @@ class Membership:
         self._repeat_at = now_ms + self.settings.retry_backoff_ms
 
     def _next_heartbeat(self, now_ms: int) -> int:
-        """The time of the next heartbeat, at most one interval from now.
-
-        Members of a group that have the same interval send theirs at the same instants. So the coordinator
-        takes the group's state once for all of them, and a shared connection sends them as one. From three
-        seconds on, these are instants at which the clock ticks as well; groups differ in the second.
-        """
-        every_ms = self.settings.heartbeat_every_ms
-        due = now_ms + every_ms
-        if self._wall_ahead_ms is None:
-            return due
-        if every_ms >= _LEAST_WITH_TICKS_MS:
-            every_ms -= every_ms % _TICK_MS
-        instant = self._wall_ahead_ms + zlib.crc32(self.settings.group_id.encode()) * _TICK_MS
-        return due - (due + instant) % every_ms
+        settings = self.settings
+        return next_instant(settings.group_id, settings.heartbeat_every_ms, now_ms, self._wall_ahead_ms)
 
     def _send_heartbeat(self, generation: Generation) -> None:
         request = HeartbeatRequest(

@@ -70,8 +70,22 @@ class _Call:
     request: AnyRequest | None = None
 
 
+# Those of a fetch that pass: a member of the consumer protocol may be an epoch behind, or about to rejoin.
+_PUT_OFF = frozenset(
+    {Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.STALE_MEMBER_EPOCH, Errors.UNKNOWN_MEMBER_ID}
+)
+
+
+def _nobody() -> tuple[str | None, int]:
+    """Anybody may look offsets up, whose member id and epoch are not told."""
+    return None, -1
+
+
 class OffsetCalls:
-    """The calls of one member. `envelope`: makes what every request carries; `send`: sends one."""
+    """The calls of one member. `envelope`: makes what every request carries; `send`: sends one.
+
+    `asker`: the member id and epoch that a fetch is to name at the moment, in groups that look at them.
+    """
 
     def __init__(
         self,
@@ -79,10 +93,12 @@ class OffsetCalls:
         envelope: Callable[[], dict[str, Any]],
         send: Callable[[AnyRequest], None],
         retry_backoff_ms: int,
+        asker: Callable[[], tuple[str | None, int]] = _nobody,
     ) -> None:
         self._group_id = group_id
         self._envelope = envelope
         self._send = send
+        self._asker = asker
         # By request id.
         self._calls: dict[str, _Call] = {}
         self._outcomes: list[Outcome] = []
@@ -130,8 +146,12 @@ class OffsetCalls:
         topics = defaultdict(list)
         for topic, partition in call.units:
             topics[topic].append(partition)
+        member_id, member_epoch = self._asker()
         request = OffsetFetchRequest(
-            **self._envelope(), topics=[OffsetFetchTopic(*each) for each in topics.items()]
+            **self._envelope(),
+            topics=[OffsetFetchTopic(*each) for each in topics.items()],
+            member_id=member_id,
+            member_epoch=member_epoch,
         )
         self._calls[request.request_id] = replace(call, request=request)
         self._send(request)
@@ -167,10 +187,7 @@ class OffsetCalls:
         if not self._fits(answer):
             return False
         call = self._calls.pop(answer.request_id)
-        if (
-            isinstance(answer, OffsetFetchResponse)
-            and answer.error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS
-        ):
+        if isinstance(answer, OffsetFetchResponse) and answer.error_code in _PUT_OFF:
             self._put_off.append((now_ms + self._retry_backoff_ms, call))
             return True
         error = self._error(answer, call)

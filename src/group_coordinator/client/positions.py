@@ -71,6 +71,7 @@ class Positions:
         self._records = records
         self._question: _Question | None = None
         self._commit_due = 0
+        self._owned: frozenset[TopicPartition] = frozenset()
         # Offsets that were committed since the partitions were assigned, and need not be committed again.
         self._committed: Offsets = {}
 
@@ -127,8 +128,8 @@ class Positions:
 
     def on_partitions_assigned(self, assigned: frozenset[Any]) -> None:
         """Begin to read. Where, the program may say, which is asked before the group is."""
-        self._records.assign(sorted(assigned))
-        self._question, self._committed = None, {}
+        self._read_only(self._owned | assigned)
+        self._question = None
         self._commit_due = now_ms() + (self.auto_commit_interval_ms or 0)
         if self.listener is not None:
             self.listener.on_partitions_assigned(assigned)
@@ -142,7 +143,7 @@ class Positions:
             elif self.listener is not None:
                 tell_lost(self.listener, revoked)
         finally:
-            self._records.assign([])
+            self._read_only(self._owned - revoked)
 
     def on_partitions_lost(self, lost: frozenset[Any]) -> None:
         """Stop reading. There is nothing to commit: the partitions may be somebody else's by now."""
@@ -150,7 +151,13 @@ class Positions:
             if self.listener is not None:
                 tell_lost(self.listener, lost)
         finally:
-            self._records.assign([])
+            self._read_only(self._owned - lost)
+
+    def _read_only(self, partitions: frozenset[TopicPartition]) -> None:
+        """Read these partitions from now on. Those that were read before keep their positions."""
+        self._owned = partitions
+        self._records.assign(sorted(partitions))
+        self._committed = {each: offset for each, offset in self._committed.items() if each in partitions}
 
     def _commit_last(self) -> bool:
         """Commit and wait; False if it is refused because the group has gone on."""

@@ -13,6 +13,7 @@ from group_coordinator.client.clock import now_ms
 from group_coordinator.client.driver import Driver
 from group_coordinator.client.listeners import RebalanceListener, tell_lost
 from group_coordinator.client.membership import Generation, Membership
+from group_coordinator.client.states import MemberState
 from group_coordinator.client.work import Work
 
 __all__ = ["Rebalance"]
@@ -29,7 +30,7 @@ class Rebalance:
     `look_up_every_ms`: how often the leader looks for changes of what there is to share.
     """
 
-    def __init__(self, driver: Driver, look_up_every_ms: int) -> None:
+    def __init__(self, driver: Driver[Membership], look_up_every_ms: int) -> None:
         self.assignment: frozenset[Any] = frozenset()
         """The work of the member."""
         self.generation_id = -1
@@ -52,6 +53,18 @@ class Rebalance:
     def is_subscribed(self) -> bool:
         """Whether there is anything to share."""
         return self._work is not None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member divides the work in its generation."""
+        with self._driver.held() as membership:
+            return membership.generation is not None and membership.generation.is_leader
+
+    @property
+    def may_work(self) -> bool:
+        """Whether `assignment` is still this member's, as far as is known."""
+        with self._driver.held() as membership:
+            return membership.state is MemberState.STABLE
 
     def subscribe(self, work: Work, listener: RebalanceListener | None) -> None:
         """Share `work` from the next rebalance on. Raises ValueError if that is another kind of work."""

@@ -20,11 +20,17 @@ import msgspec
 from group_coordinator.client.channel import Channel, KafkaChannel
 from group_coordinator.client.clock import now_ms
 from group_coordinator.client.closing import Closing
+from group_coordinator.client.consumer_requests import says_only_alive
 from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.fitting import fits
-from group_coordinator.coordinator_state.requests import AnyRequest, HeartbeatRequest
-from group_coordinator.coordinator_state.responses import HeartbeatResponse
+from group_coordinator.coordinator_state.requests import (
+    AnyRequest,
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    TopicFacts,
+)
+from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse, HeartbeatResponse
 from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
 __all__ = ["SharedConnection"]
@@ -45,11 +51,14 @@ class _ManyChannel(Channel, Protocol):
         """Have `receive` also return answers to this client."""
 
 
+_AnyHeartbeat = HeartbeatRequest | ConsumerGroupHeartbeatRequest
+
+
 class _Beat(NamedTuple):
     """A heartbeat that is on its way, alone or with others, and whose it is."""
 
     member: _MemberChannel
-    request: HeartbeatRequest
+    request: _AnyHeartbeat
 
 
 class _Together(NamedTuple):
@@ -57,7 +66,7 @@ class _Together(NamedTuple):
 
     sent_at: int
     beats: list[_Beat]
-    request: HeartbeatRequest
+    request: _AnyHeartbeat
 
 
 class SharedConnection(Closing):
@@ -145,7 +154,8 @@ class SharedConnection(Closing):
             if prefix not in self._members:
                 self._members[prefix] = member
                 self._kafka.listen_to(request.client_id)
-            if isinstance(request, HeartbeatRequest) and self._linger_ms > 0 and not self._closed:
+            may_linger = self._linger_ms > 0 and not self._closed
+            if may_linger and isinstance(request, _AnyHeartbeat) and says_only_alive(request):
                 beats = self._lingering.setdefault(request.group_id, [])
                 beats.append(_Beat(member, request))
                 self._flush_at.setdefault(request.group_id, now_ms() + self._linger_ms)
@@ -166,6 +176,11 @@ class SharedConnection(Closing):
         with self._look_ups:
             return self._kafka.partition_counts(topics)
 
+    def topic_facts(self, topics: Collection[str]) -> Mapping[str, TopicFacts]:
+        """Look up topics with their ids, for one member after the other."""
+        with self._look_ups:
+            return self._kafka.topic_facts(topics)
+
     def forget(self, member: _MemberChannel) -> None:
         """`member` is closed: its answers go nowhere."""
         with self._lock:
@@ -175,23 +190,25 @@ class SharedConnection(Closing):
 
     def _flush(self, group_ids: Collection[str]) -> None:
         for group_id in group_ids:
-            beats = self._lingering.pop(group_id, [])
+            lingering = self._lingering.pop(group_id, [])
             self._flush_at.pop(group_id, None)
-            if len(beats) == 1:
-                self._kafka.send(beats[0].request)
-            elif beats:
-                self._kafka.send(self._together(group_id, beats))
+            for kind in (HeartbeatRequest, ConsumerGroupHeartbeatRequest):
+                beats = [each for each in lingering if isinstance(each.request, kind)]
+                if len(beats) == 1:
+                    self._kafka.send(beats[0].request)
+                elif beats:
+                    self._kafka.send(self._together(group_id, beats))
 
-    def _together(self, group_id: str, beats: list[_Beat]) -> HeartbeatRequest:
+    def _together(self, group_id: str, beats: list[_Beat]) -> _AnyHeartbeat:
         self._request_count += 1
         request_id = f"{self._request_prefix}{self._request_count}"
-        request = HeartbeatRequest(
+        request = _joined(
+            [beat.request for beat in beats],
             request_id=request_id,
             client_id=self._client_id,
             client_host=self._client_host,
             reply_partition=self.reply_partition,
             group_id=group_id,
-            members=[each for beat in beats for each in beat.request.beats],
             quiet=True if all(beat.request.quiet is True for beat in beats) else msgspec.UNSET,
         )
         self._awaited[request_id] = _Together(now_ms(), beats, request)
@@ -215,14 +232,17 @@ class SharedConnection(Closing):
                 (member, HeartbeatResponse.to(request.reply_to, request.group_id, error))
                 for (member, request), error in zip(beats, errors, strict=True)
             ]
+        if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.error_code == Errors.NONE:
+            news = {each.member_id: each for each in answer.members or ()}
+            return [
+                (
+                    member,
+                    _addressed(answer, request, members=[news[it] for it in _members(request) & news.keys()]),
+                )
+                for member, request in beats
+            ]
         # An error of the whole request.
-        return [
-            (
-                member,
-                msgspec.structs.replace(answer, request_id=request.request_id, client_id=request.client_id),
-            )
-            for member, request in beats
-        ]
+        return [(member, _addressed(answer, request)) for member, request in beats]
 
     # -- the thread ------------------------------------------------------------------------------------
 
@@ -257,6 +277,31 @@ class SharedConnection(Closing):
             member.put(answer)
 
 
+def _joined(requests: Sequence[_AnyHeartbeat], **envelope: Any) -> _AnyHeartbeat:
+    """Several heartbeats of one kind as one."""
+    beats = [each for request in requests if isinstance(request, HeartbeatRequest) for each in request.beats]
+    if beats:
+        return HeartbeatRequest(members=beats, **envelope)
+    alive = [
+        each
+        for request in requests
+        if isinstance(request, ConsumerGroupHeartbeatRequest)
+        for each in request.members or ()
+    ]
+    return ConsumerGroupHeartbeatRequest(members=alive, **envelope)
+
+
+def _members(request: _AnyHeartbeat) -> set[str]:
+    return {each.member_id for each in request.members or ()}
+
+
+def _addressed(answer: AnyAnswer, request: _AnyHeartbeat, **fields: Any) -> AnyAnswer:
+    """An answer as if it were to `request`."""
+    return msgspec.structs.replace(
+        answer, request_id=request.request_id, client_id=request.client_id, **fields
+    )
+
+
 class _MemberChannel:
     """What one member has of a connection; see `Channel`."""
 
@@ -282,6 +327,9 @@ class _MemberChannel:
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         return self._connection.partition_counts(topics)
+
+    def topic_facts(self, topics: Collection[str]) -> Mapping[str, TopicFacts]:
+        return self._connection.topic_facts(topics)
 
     def close(self, timeout_ms: int) -> None:  # noqa: ARG002 - the connection waits when it is closed
         self._connection.forget(self)

@@ -93,7 +93,7 @@ class TopicPartitions:
         partition_counts: Callable[[Collection[str]], Mapping[str, int]],
         assignor_names: Sequence[str] = DEFAULT_ASSIGNORS,
     ) -> None:
-        self.subscription = tuple(sorted(_names(topics, "topics")))
+        self.subscription = tuple(sorted(checked_names(topics, "topics")))
         self._assignors = assignors.check_names(assignor_names)
         self._partition_counts = partition_counts
         self._shared_topics: frozenset[str] = frozenset()
@@ -181,7 +181,7 @@ class WorkUnits:
 
     def __init__(self, units: Collection[str], assignor_names: Sequence[str] = DEFAULT_ASSIGNORS) -> None:
         # Not as Kafka's assignors order topics, by text: neighbours are to stay together.
-        self.subscription = tuple(sorted(_names(units, "units"), key=natural))
+        self.subscription = tuple(sorted(checked_names(units, "units"), key=natural))
         self._assignors = assignors.check_names(assignor_names)
 
     def protocols(self, owned: Collection[str], generation_id: int) -> list[OfferedProtocol]:
@@ -243,7 +243,7 @@ def partition_of(unit: Unit) -> TopicPartition:
     raise TypeError(f"{unit!r} is no unit of work: give a TopicPartition or the name of a unit")
 
 
-def _names(names: Collection[str], what: str) -> set[str]:
+def checked_names(names: Collection[str], what: str) -> set[str]:
     # A str is a collection of str as well, but never what is meant.
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{what} must be a list of strings")
