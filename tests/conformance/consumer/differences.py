@@ -65,9 +65,10 @@ def _joins_an_empty_group_in_vain(group: ConsumerGroup, request: Request, _setup
 
 def _has_not_heard(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
     member = group.members.get(request.get("member_id") or "")
-    if request["api"] != "consumer_group_heartbeat" or member is None or group.is_at_rest:
+    if request["api"] != "consumer_group_heartbeat" or member is None:
         return False
-    return request["member_epoch"] == member.previous_epoch != member.epoch
+    is_before = request["member_epoch"] == member.previous_epoch != member.epoch
+    return is_before and not (group.is_at_rest and group.is_settled(member))
 
 
 GONE_TOPICS = KnownDifference(
