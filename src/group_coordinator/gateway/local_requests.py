@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.consumer.group import HeartbeatResponse
 
 from group_coordinator.gateway import codec
-from group_coordinator.gateway.group_apis.guarding import Ask, AskBroker
+from group_coordinator.gateway.group_apis.guarding import Ask, AskBroker, Match
 from group_coordinator.gateway.guards import guard, unguarded
 from group_coordinator.gateway.limits import Limits, bytes_kept
 from group_coordinator.gateway.messages import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rewriting import replace_addresses
-from group_coordinator.gateway.rights import Rights
+from group_coordinator.gateway.rights import Operation, Resource, Right, Rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.needs import Effects, Services
     from group_coordinator.gateway.parties import Guest
-    from group_coordinator.gateway.rights import Right
     from group_coordinator.gateway.security import Security
     from group_coordinator.gateway.slots import LocalSlot, Slots
 
@@ -131,6 +130,7 @@ class LocalRequests:
         self._ask_broker, self._fail = ask_broker, fail
         self._clock = services.turns.clock
         self._rights = Rights(ask_broker, services.metrics.right_answered)
+        client.is_judged, client.may_describe = security.asks_rights, self._may_describe
         self.beat: RepeatedBeat | None = None
         """The last heartbeat that was read; None if it was too long to be kept."""
 
@@ -189,6 +189,11 @@ class LocalRequests:
                 lambda it, _: self._advance(exchange, self._addressed(it), slot, reply),
             )
             return
+        if isinstance(wanted, Match):
+            self._holders.add(slot)
+            matched = self._client.later(lambda it: self._advance(exchange, it, slot, reply))
+            self._services.match(wanted.pattern, matched)
+            return
         if not isinstance(wanted, Ask):
             self._holders.add(slot)
             self._rights.ask(wanted, self._clock(), lambda it: self._advance(exchange, it, slot, reply))
@@ -203,6 +208,14 @@ class LocalRequests:
         )
         if wanted.is_last:
             self._holders.end(slot)
+
+    def _may_describe(self, topics: Iterable[str], then: Callable[[frozenset[str]], None]) -> None:
+        """Find out which of these topics the client may see; `then` gets them, now or later."""
+        if not self._security.asks_rights:
+            then(frozenset(topics))
+            return
+        rights = [Right(Operation.DESCRIBE, Resource.TOPIC, each) for each in topics]
+        self._rights.ask(rights, self._clock(), lambda granted: then(frozenset(it.name for it in granted)))
 
     def _addressed(self, response: Any) -> Any:
         """A broker's response, with the gateway's addresses."""
@@ -244,7 +257,7 @@ class LocalRequests:
 
 def _next(
     exchange: Guard, told: Any, reply: Callable[[Any], None]
-) -> Iterable[Right] | Ask | AskBroker | None:
+) -> Iterable[Right] | Ask | AskBroker | Match | None:
     """Go on with `exchange`; returns what it wants, or None after it has ended with the response."""
     try:
         return exchange.send(told)

@@ -21,10 +21,11 @@ from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.coordinator_state.requests.consumer import TopicMetadataRequest
 from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.jobs import topic_questions
+from group_coordinator.jobs.topic_questions import Asking
 from group_coordinator.streaming.metrics import TopicMetrics
 from group_coordinator.streaming.settings import CoordinatorSettings
-from group_coordinator.streaming.watching import asking, session, watcher
-from group_coordinator.streaming.watching.asking import Asking
+from group_coordinator.streaming.watching import session, watcher
 from group_coordinator.streaming.watching.watcher import TopicWatcher
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.registry import create_topic, samples
@@ -336,14 +337,14 @@ class Brokers:
         self.asked.append(node)
         if node in self.silent:
             raise KafkaTimeoutError
-        return asking._RawResponse(bytes(4) + b"\x01\0" + bytes(4) + bytes([node]))
+        return topic_questions._RawResponse(bytes(4) + b"\x01\0" + bytes(4) + bytes([node]))
 
 
 def test_each_round_asks_another_broker_and_one_that_does_not_answer_last(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Brokers([], set())
-    monkeypatch.setattr(asking, "send_to", brokers.send)
+    monkeypatch.setattr(topic_questions, "send_to", brokers.send)
     with ExitStack() as stack:
         under_test = Asking(config)
         stack.callback(under_test.close)
