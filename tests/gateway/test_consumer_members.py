@@ -12,13 +12,19 @@ from kafka.protocol.consumer.group import HeartbeatRequest, OffsetCommitRequest
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest as Asked
-from group_coordinator.coordinator_state.requests import PatternTopics, TopicFacts, TopicMetadataRequest
+from group_coordinator.coordinator_state.requests import (
+    PatternTopics,
+    Resolved,
+    TopicFacts,
+    TopicMetadataRequest,
+)
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis.guarding import Resolution
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.messages import ConsumerGroupDescribeRequest
+from group_coordinator.gateway.patterns import Matched
 from group_coordinator.gateway.renewals import Told
 from group_coordinator.gateway.topics import Topics
 from tests.gateway.consumers import IDS, KAFKA, alive, full, owns, sent
@@ -410,6 +416,16 @@ def test_topics_that_a_pattern_matches_from_now_on_are_told_to_the_group(gateway
     assert held(gateway.tell(alive(response.member_epoch))) == {IDS["a"]: [0, 1, 2, 3], IDS["b"]: [0, 1]}
 
 
+def test_nobody_is_told_what_a_client_may_see_that_has_gone(gateway: Gateway) -> None:
+    matched(gateway, "a")
+    told: list[frozenset[str]] = []
+    gateway.client.may_describe(["a"], told.append)
+    assert told == [frozenset({"a"})]
+    gateway.local.gone(gateway.client)
+    gateway.client.may_describe(["a"], told.append)
+    assert len(told) == 1
+
+
 def test_what_has_no_room_in_the_record_is_left_to_the_watcher(gateway: Gateway) -> None:
     names = [f"topic-{number:05}" for number in range(8_000)]
     facts = [TopicFacts(name, 1, "i" * 64) for name in names]
@@ -603,3 +619,70 @@ def test_client_ids_of_any_length_are_taken_and_cut_off(gateway: Gateway) -> Non
     assert asked.client_id == "c" * CONFIG.max_id_length
     gateway.ask(full(member_id="n", subscribed_topic_names=[]), client_id=None)
     assert gateway.log[-1].client_id == ""
+
+
+# -- patterns on a connection --------------------------------------------------------------------------
+
+BY_PATTERN: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": "a.*"}
+
+
+def test_a_pattern_is_matched_before_the_stream_is_asked(connection: Connection) -> None:
+    talk = connection.talk
+    connection.send(full(**BY_PATTERN))
+    ((pattern, then),) = talk.gateway.matched
+    assert (pattern, connection.decoded) == ("a.*", 0)
+    # What comes next waits, as at a broker.
+    connection.send(alive(-1))
+    assert connection.decoded == 0
+    then(Matched({"a": TopicFacts("a", 4, str(IDS["a"]))}))
+    talk.loop.run()
+    assert connection.decoded == 2
+    join, _ = connection.gateway.log
+    assert isinstance(join, Asked)
+    assert (join.resolved, join.topics) == (
+        Resolved(topics=["a"], user=""),
+        [TopicFacts("a", 4, str(IDS["a"]))],
+    )
+
+
+def test_a_pattern_that_does_not_compile_never_comes_to_the_stream(connection: Connection) -> None:
+    talk = connection.talk
+    connection.send(full(**BY_PATTERN))
+    talk.gateway.matched.pop()[1](Matched({}, "it is wrong"))
+    talk.loop.run()
+    (frame,) = talk.told()
+    response = codec.decode_response(68, 1, frame)
+    assert (response.error_code, response.error_message) == (Errors.INVALID_REGULAR_EXPRESSION, "it is wrong")
+    connection.send(full(**BY_PATTERN))
+    talk.gateway.matched.pop()[1](None)
+    talk.loop.run()
+    (frame,) = talk.told()
+    assert codec.decode_response(68, 1, frame).error_code == AWAY
+    assert (connection.decoded, connection.gateway.log) == (0, [])
+
+
+def test_a_client_that_goes_while_its_pattern_is_matched_asks_for_nothing(connection: Connection) -> None:
+    talk = connection.talk
+    connection.send(full(**BY_PATTERN))
+    talk.conversation.abort("client")
+    talk.loop.run()
+    talk.gateway.matched.pop()[1](Matched({}))
+    talk.loop.run()
+    assert connection.decoded == 0
+
+
+def test_a_full_one_with_a_pattern_that_comes_again_is_a_sign_of_life(connection: Connection) -> None:
+    talk, found = connection.talk, Matched({"a": TopicFacts("a", 4, str(IDS["a"]))})
+    connection.send(full(**BY_PATTERN))
+    talk.gateway.matched.pop()[1](found)
+    connection.gateway.coordinate()
+    talk.loop.run()
+    epoch = codec.decode_response(68, 1, talk.told()[0]).member_epoch
+    again = full(epoch, **BY_PATTERN)
+    connection.send(again)
+    talk.gateway.matched.pop()[1](found)
+    connection.gateway.coordinate()
+    talk.loop.run()
+    connection.send(again)
+    assert talk.gateway.matched == [], "what its pattern matches now is asked for by the clock"
+    assert connection.again == 1

@@ -82,6 +82,10 @@ def _may_describe_all(topics: Iterable[str], then: Callable[[frozenset[str]], No
     then(frozenset(topics))
 
 
+def _tell_nothing(_topics: Iterable[str], _then: Callable[[frozenset[str]], None]) -> None:
+    """Nobody is there any more whose rights could be asked for."""
+
+
 @dataclass(eq=False)
 class Client:
     """A client's connection: its host as Kafka shows it ("/10.0.0.7"), and the node whose port it is at."""
@@ -571,6 +575,8 @@ class Local:
         """Drop what a client has asked, because its connection has ended. In the log it stays."""
         self._waiting.forget(client)
         self._renewals.gone(client)
+        # It holds the connection, and nobody can be asked there any more.
+        client.may_describe = _tell_nothing
 
     def _coordinator(self, group_id: str) -> dict[str, Any]:
         node_id = coordinator_of(hash_of(self._origin.group_prefix + group_id), self._nodes.ids())

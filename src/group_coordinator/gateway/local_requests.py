@@ -130,7 +130,6 @@ class LocalRequests:
         self._ask_broker, self._fail = ask_broker, fail
         self._clock = services.turns.clock
         self._rights = Rights(ask_broker, services.metrics.right_answered)
-        client.is_judged, client.may_describe = security.asks_rights, self._may_describe
         self.beat: RepeatedBeat | None = None
         """The last heartbeat that was read; None if it was too long to be kept."""
 
@@ -143,6 +142,8 @@ class LocalRequests:
             self.beat = RepeatedBeat.of(request, frame, security.groups_prefix) if is_kept else None
             # Until it is known whether the coordinator can read this one.
             self._client.accepted = self._client.asked = None
+            if api_key == ConsumerGroupHeartbeatResponse.API_KEY:
+                self._client.is_judged, self._client.may_describe = security.asks_rights, self._may_describe
         asked_s = self._clock()
         slot = self._unanswered.add(api_key, bytes_kept(len(frame), request.elements))
         alone = object()
