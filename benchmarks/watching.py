@@ -18,7 +18,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 
 from benchmarks.report import show, write
 from group_coordinator.coordinator_state.responses import KnownTopic
-from group_coordinator.streaming.watching.asking import Asking
+from group_coordinator.jobs.topic_questions import Asking
 from group_coordinator.streaming.watching.watch import Watch
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from group_coordinator.coordinator_state.committed import CommittedOffsets
-from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup, told_patterns
 from group_coordinator.coordinator_state.consumer.partitions import unpack, unpack_held
+from group_coordinator.coordinator_state.consumer.subscriptions import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -41,12 +42,13 @@ def _consumer_group(group: ConsumerGroup) -> dict[str, Any]:
     named["state"] = str(group.state)
     named["metadata_version"] = group.topics.version
     named["topics"] = _named(group.topics.known(group.subscriptions.all_names()))
+    named["patterns"] = _named(told_patterns(group.subscriptions.resolutions))
     return named
 
 
 def _consumer(group: ConsumerGroup, member: ConsumerMember) -> dict[str, Any]:
     """A member with its topics, and with the partitions that it has, is to give up, and is to have."""
-    names = group.subscriptions.names(member.subscription) if member.subscription >= 0 else ()
+    wanted = Wanted(()) if member.subscription < 0 else group.subscriptions.wanted(member.subscription)
     partitions: dict[str, Mapping[int, Collection[int]]] = {
         "target": unpack(member.target),
         "assigned": unpack_held(member.assigned),
@@ -54,7 +56,11 @@ def _consumer(group: ConsumerGroup, member: ConsumerMember) -> dict[str, Any]:
     }
     told = {name: _named(group.topics.told(it)) for name, it in partitions.items()}
     named = {name: it for name, it in _named(member).items() if name != "subscription"}
-    return named | {"state": member.state.name, "subscribed_topic_names": list(names)} | told
+    subscribed = {
+        "subscribed_topic_names": list(wanted.names),
+        "subscribed_topic_regex": "" if wanted.pattern is None else wanted.pattern.text,
+    }
+    return named | {"state": member.state.name} | subscribed | told
 
 
 def _named(value: Any) -> Any:

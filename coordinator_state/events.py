@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from group_coordinator.coordinator_state.responses import KnownTopic
+from group_coordinator.coordinator_state.responses import KnownPattern, KnownTopic
 
 __all__ = [
     "AnyEvent",
@@ -233,12 +233,14 @@ class GroupTypeChanged(Event, frozen=True, kw_only=True, tag="group_type_changed
 class TopicsChanged(Event, frozen=True, kw_only=True, tag="topics_changed"):
     """The group knows something new of topics that its members name (consumer protocol).
 
-    `topics` are those that came or grew, `gone` those that there are no more.
+    `topics` are those that came or grew, `gone` those that there are no more, and `patterns` those that match
+    other topics than before.
     """
 
     metadata_version: int
     topics: list[KnownTopic] = []
     gone: list[str] = []
+    patterns: list[KnownPattern] | msgspec.UnsetType = msgspec.UNSET
 
 
 class SubscriptionChanged(Event, frozen=True, kw_only=True, tag="subscription_changed"):
@@ -247,7 +249,10 @@ class SubscriptionChanged(Event, frozen=True, kw_only=True, tag="subscription_ch
     member_id: str
     group_instance_id: str | None = None
     topics: list[str]
+    """Those that it names, and those that its pattern matches."""
     server_assignor: str | None = None
+    subscribed_topic_regex: str | msgspec.UnsetType = msgspec.UNSET
+    """Its pattern; unset if it has none."""
 
 
 class TargetAssigned(Event, frozen=True, kw_only=True, tag="target_assigned"):

@@ -343,6 +343,17 @@ class KnownTopic(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Int32 = 0
 
 
+class KnownPattern(msgspec.Struct, frozen=True, kw_only=True):
+    """A pattern of members of a group, and the topics that it matches; None: nobody has resolved it yet.
+
+    `user`: the one who may see these topics; None: the watcher of topics resolves it.
+    """
+
+    pattern: str
+    user: str | None = None
+    topics: list[str] | None = None
+
+
 class PicturedMember(DescribedMember, frozen=True, kw_only=True):
     """A member in a `GroupPicture`."""
 
@@ -377,4 +388,6 @@ class GroupPicture(msgspec.Struct, frozen=True, kw_only=True):
     metadata_version: int | msgspec.UnsetType = msgspec.UNSET
     """The version of what the group knows of its topics; a `topic_metadata` is based on it."""
     topics: list[KnownTopic] | msgspec.UnsetType = msgspec.UNSET
-    """The topics that members name, and what is known of each."""
+    """The topics that members name or that their patterns match, and what is known of each."""
+    patterns: list[KnownPattern] | msgspec.UnsetType = msgspec.UNSET
+    """The patterns of members; unset if there are none."""

@@ -34,8 +34,8 @@ def handle_consumer_group_describe(turn: Turn[ConsumerGroup], request: ConsumerG
             member_epoch=member.epoch,
             client_id=member.client_id,
             client_host=member.client_host,
-            subscribed_topic_names=list(group.subscriptions.names(member.subscription)),
-            subscribed_topic_regex="",
+            subscribed_topic_names=list(group.subscriptions.wanted(member.subscription).names),
+            subscribed_topic_regex=group.subscriptions.pattern_text(member.subscription),
             assignment=group.topics.told(both(member.share)),
             target_assignment=group.topics.told(unpack(member.target)),
         )

@@ -23,7 +23,7 @@ from group_coordinator.coordinator_state.consumer_protocol import CONSUMER, assi
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.group import DeadlineKind
-from group_coordinator.coordinator_state.responses import GroupPicture, PicturedMember
+from group_coordinator.coordinator_state.responses import GroupPicture, KnownPattern, PicturedMember
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
     from group_coordinator.coordinator_state.consumer.reconcile import Share
+    from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Resolution, Wanted
     from group_coordinator.coordinator_state.requests import OffsetCommitRequest
 
-__all__ = ["ConsumerGroup", "both"]
+__all__ = ["ConsumerGroup", "both", "told_patterns"]
 
 _EPOCHS_VERSION = 9
 """The first version of OffsetCommit in which a generation may be a member epoch."""
@@ -100,7 +101,7 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
 
     @cached_property
     def subscriptions(self) -> Subscriptions:
-        """The topics that members name."""
+        """The topics that members name, and those that their patterns match."""
         return Subscriptions(self.stored_subscriptions)
 
     @cached_property
@@ -179,13 +180,23 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         self._count_vote(member, 1)
         self.member_bytes += member.size
 
-    def change_subscription(self, member: ConsumerMember, names: Iterable[str]) -> None:
-        """Let a member read these topics."""
+    def change_subscription(self, member: ConsumerMember, wanted: Wanted) -> None:
+        """Let a member have this subscription. A pattern that nobody had is resolved as its sender says."""
         self.member_bytes -= self.size_of(member)
-        before, member.subscription = member.subscription, self.subscriptions.add(names)
+        is_news = wanted.pattern is not None and not self.subscriptions.is_known(wanted.pattern)
+        before, member.subscription = member.subscription, self.subscriptions.add(wanted)
         if before >= 0:
             self.subscriptions.drop(before)
         self.member_bytes += self.size_of(member)
+        # Somebody may have resolved it for a member that had the same pattern before. That is old.
+        self.topics.version += is_news
+
+    def resolve(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> bool:
+        """Let patterns of members match these topics; return whether a member has other topics then."""
+        growth, are_others = self.subscriptions.resolve(resolved)
+        self.member_bytes += growth
+        self.topics.version += 1
+        return are_others
 
     def change_member(self, member: ConsumerMember, share: Share) -> None:
         """Let a member have this share."""
@@ -240,7 +251,7 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     @property
     def bytes_held(self) -> int:
         """Bytes of members, subscriptions and partitions in a picture, at most."""
-        return self.member_bytes + self.topics.bytes_held
+        return self.member_bytes + self.topics.bytes_held + self.subscriptions.bytes_of_patterns
 
     def preferred_assignor(self, assignors: Sequence[str]) -> str:
         """The assignor that most members name, of those a first one in `assignors`; that one if none does."""
@@ -326,7 +337,7 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         return Errors.NONE, None
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member names `topic`."""
+        """Whether a member names `topic`, or its pattern matches it."""
         return topic in self.subscriptions.all_names()
 
     def unused_since_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
@@ -408,7 +419,20 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
             assignment_epoch=self.assignment_epoch,
             metadata_version=self.topics.version,
             topics=self.topics.known(self.subscriptions.all_names()),
+            patterns=told_patterns(self.subscriptions.resolutions) or msgspec.UNSET,
         )
+
+
+def told_patterns(resolutions: Iterable[Resolution]) -> list[KnownPattern]:
+    """Patterns of members as pictures and events have them."""
+    return [
+        KnownPattern(
+            pattern=each.pattern.text,
+            user=each.pattern.user,
+            topics=None if each.topics is None else list(each.topics),
+        )
+        for each in resolutions
+    ]
 
 
 def both(share: Share) -> Held:

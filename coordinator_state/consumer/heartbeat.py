@@ -29,14 +29,20 @@ from group_coordinator.coordinator_state.consumer.membership import (
 )
 from group_coordinator.coordinator_state.consumer.reconcile import Share
 from group_coordinator.coordinator_state.consumer.states import MemberState
+from group_coordinator.coordinator_state.consumer.subscribing import (
+    Change,
+    subscribe,
+    take_hints,
+    tell_subscription,
+    wanted_by,
+)
+from group_coordinator.coordinator_state.consumer.subscriptions import Subscriptions
 from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import (
     MemberAdded,
     MemberFenced,
     RebalanceCause,
-    SubscriptionChanged,
-    TopicsChanged,
 )
 from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
 from group_coordinator.coordinator_state.requests.consumer import (
@@ -49,9 +55,6 @@ from group_coordinator.coordinator_state.responses import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from group_coordinator.coordinator_state.consumer.topics import Topic
     from group_coordinator.coordinator_state.requests.consumer import AliveMember
     from group_coordinator.coordinator_state.turn import Turn
 
@@ -173,8 +176,8 @@ def _refusal_to(
     refused = refusal(turn, group, member_id, request.epoch, request.group_instance_id)
     if refused is not None:
         return refused
-    if request.version >= request.REGEX_VERSION and request.subscribed_topic_regex:
-        message = "patterns are not resolved here: subscribe to names, or let the client resolve the pattern"
+    if len(request.subscribed_topic_regex or "") > request.MAX_PATTERN:
+        message = f"a pattern has {request.MAX_PATTERN} characters at most"
         return Verdict(Errors.INVALID_REGULAR_EXPRESSION, message)
     member = group.members.get(member_id) if group is not None else None
     if member is not None and not knows_its_epoch(turn.group, member, request):
@@ -189,21 +192,21 @@ def _too_large(
     member_id: str,
 ) -> Verdict | None:
     """The error if the group would become larger than it may be, by this member or its hints."""
-    member, before = _predecessor(group, request, member_id), 0
-    names: Sequence[str] | None = request.subscribed_topic_names
+    member, before, number = _predecessor(group, request, member_id), 0, -1
     if group is None or member is None:
         candidate = _new_member(request, member_id)
     else:
         changes = _changes(member, request)
-        if not changes and names is None and not request.topics:
+        asked = (request.subscribed_topic_names, request.subscribed_topic_regex)
+        if not changes and asked == (None, None) and not request.topics:
             return None
-        before = group.size_of(member)
-        names = group.subscriptions.names(member.subscription) if names is None else names
+        before, number = group.size_of(member), member.subscription
         candidate = msgspec.structs.replace(member, **changes, member_id=member_id)
-    names = names or ()
-    growth = candidate.size + len(msgspec.json.encode(sorted(set(names)))) - before
+    subscriptions = group.subscriptions if group is not None else Subscriptions()
+    wanted = wanted_by(request, subscriptions, number)
     topics = group.topics if group is not None else TopicTable()
-    growth += topics.growth(topics.hints(request.topics, set(names)))
+    growth = candidate.size + subscriptions.growth(wanted) - before
+    growth += topics.growth(topics.hints(request.topics, set(subscriptions.topics_of(wanted))))
     held = group.bytes_held if group is not None else 0
     if growth <= 0 or held + growth <= turn.config.max_group_bytes:
         return None
@@ -250,15 +253,15 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
         member = predecessor
     names_another = predecessor is not None and request.server_assignor not in (None, member.server_assignor)
     _update(turn, member, request)
-    subscription_changed = _subscribe(group, member, request)
-    if predecessor is not None and (subscription_changed or names_another):
-        _tell_subscription(turn, member)
-    _take_hints(turn, request, member)
-    if subscription_changed or group.preferred_assignor(turn.config.consumer_assignors) != assignor:
+    change: Change = subscribe(turn, member, request)
+    if predecessor is not None and (change.is_another or names_another):
+        tell_subscription(turn, member)
+    take_hints(turn, request, member)
+    if change.is_epoch or group.preferred_assignor(turn.config.consumer_assignors) != assignor:
         topics_differ(group)
         advance_epoch(turn, cause, f"{member_id} {what}")
     _hear_from(turn, member)
-    return _go_on(turn, member, request, subscription_changed=subscription_changed)
+    return _go_on(turn, member, request, subscription_changed=change.is_another)
 
 
 def _go_on(
@@ -372,47 +375,3 @@ def _changes(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> 
     return {
         name: value for name, value in given.items() if value is not None and value != getattr(member, name)
     }
-
-
-def _subscribe(group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Let the member read the topics that it names; return whether they are others than before."""
-    names, subscriptions = request.subscribed_topic_names, group.subscriptions
-    is_new = member.subscription < 0
-    if names is None:
-        if not is_new:
-            return False
-        # It has a pattern instead, which is empty.
-        names = []
-    if not is_new and subscriptions.is_that_of(member.subscription, names):
-        return False
-    group.change_subscription(member, names)
-    return bool(names) or not is_new
-
-
-def _tell_subscription(turn: Turn[ConsumerGroup], member: ConsumerMember) -> None:
-    turn.emit(
-        SubscriptionChanged(
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            topics=list(turn.group.subscriptions.names(member.subscription)),
-            server_assignor=member.server_assignor,
-        )
-    )
-
-
-def _take_hints(
-    turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, member: ConsumerMember
-) -> None:
-    """Know what the sender knows of its topics, where the group does not."""
-    group = turn.group
-    hints = group.topics.hints(request.topics, group.subscriptions.names(member.subscription))
-    if hints:
-        group.topics.put(hints)
-        group.metadata_changed = True
-        tell_topics(turn, hints)
-
-
-def tell_topics(turn: Turn[ConsumerGroup], topics: Sequence[Topic], gone: Sequence[str] = ()) -> None:
-    """Tell what the group knows from now on of its topics."""
-    known = turn.group.topics.known(topic.name for topic in topics)
-    turn.emit(TopicsChanged(metadata_version=turn.group.topics.version, topics=known, gone=list(gone)))

@@ -1,31 +1,68 @@
-"""The subscriptions of a group's members, each kept once.
+"""The subscriptions of a group's members, each kept once, and what their patterns match.
 
 Most members of a group name the same topics. So a member has the number of its subscription, and a heartbeat
 need not read it.
+
+The core compiles no pattern, and does not know which topics there are. Somebody outside resolves a pattern,
+and the group keeps what it matches as long as a member has it. The topics of a subscription are those that
+it names, and those that its pattern matches.
+
+Source: ConsumerGroup of Apache Kafka 4.4 (resolvedRegularExpressions, subscriptionType).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["Subscriptions"]
+__all__ = ["Pattern", "Resolution", "Subscriptions", "Wanted"]
+
+
+class Pattern(msgspec.Struct, frozen=True, array_like=True):
+    """A pattern of members, and the user who may see what it matches.
+
+    `user` None: its members have left it to the watcher of topics.
+    """
+
+    text: str
+    user: str | None = None
+
+
+class Resolution(msgspec.Struct, frozen=True, array_like=True):
+    """A pattern, and the topics that it matches, sorted; None: nobody has resolved it yet."""
+
+    pattern: Pattern
+    topics: tuple[str, ...] | None = None
+
+
+class Wanted(NamedTuple):
+    """A subscription as a member asks for it: topics by name, sorted, and a pattern.
+
+    `resolved`: what the pattern matches, as far as its sender knows.
+    """
+
+    names: tuple[str, ...]
+    pattern: Pattern | None = None
+    resolved: tuple[str, ...] | None = None
 
 
 class _Subscription(msgspec.Struct, array_like=True):
-    """`members`: how many have it. `names`: sorted, each once. What patterns match will stand here, too."""
+    """`members`: how many have it. `names`: sorted, each once."""
 
     members: int
     names: tuple[str, ...]
+    pattern: Pattern | None = None
 
 
 class _Stored(msgspec.Struct, array_like=True):
     next_number: int = 0
     subscriptions: dict[int, _Subscription] = {}
+    resolutions: list[Resolution] = []
 
 
 class Subscriptions:
@@ -34,61 +71,177 @@ class Subscriptions:
     def __init__(self, encoded: bytes = b"") -> None:
         stored = msgspec.msgpack.decode(encoded, type=_Stored) if encoded else _Stored()
         self._next_number, self._all = stored.next_number, dict(stored.subscriptions)
-        self._numbers = {each.names: number for number, each in self._all.items()}
+        self._numbers = {(each.names, each.pattern): number for number, each in self._all.items()}
+        self._resolved = {each.pattern: each.topics for each in stored.resolutions}
+        self._topics: dict[int, tuple[str, ...]] = {}
+        """The topics of each that was asked about."""
         self._names: dict[str, None] | None = None
         # Thousands of members may have the same one, with thousands of names.
         self._sizes: dict[int, int] = {}
 
     def encode(self) -> bytes:
         """The stored form."""
-        return msgspec.msgpack.encode(_Stored(self._next_number, self._all))
+        return msgspec.msgpack.encode(_Stored(self._next_number, self._all, self.resolutions))
+
+    # -- questions -------------------------------------------------------------------------------
 
     def names(self, number: int) -> tuple[str, ...]:
-        """The topics of one, sorted."""
-        return self._all[number].names
+        """The topics of one, sorted: those that it names, and those that its pattern matches."""
+        topics = self._topics.get(number)
+        if topics is None:
+            each = self._all[number]
+            resolved = None if each.pattern is None else self._resolved[each.pattern]
+            topics = self._topics[number] = _union(each.names, resolved)
+        return topics
 
-    def size(self, number: int) -> int:
-        """Bytes of one in a picture."""
-        if number not in self._sizes:
-            self._sizes[number] = len(msgspec.json.encode(self._all[number].names))
-        return self._sizes[number]
+    def wanted(self, number: int) -> Wanted:
+        """One as its members asked for it."""
+        return Wanted(self._all[number].names, self._all[number].pattern)
+
+    def pattern_text(self, number: int) -> str:
+        """The pattern of one; empty if it has none."""
+        pattern = self._all[number].pattern
+        return "" if pattern is None else pattern.text
+
+    def topics_of(self, wanted: Wanted) -> tuple[str, ...]:
+        """The topics that a member would have, sorted."""
+        known = None if wanted.pattern is None else self._resolved.get(wanted.pattern)
+        return _union(wanted.names, wanted.resolved if known is None else known)
+
+    @property
+    def resolutions(self) -> list[Resolution]:
+        """The patterns of members, in the order in which they came."""
+        return [Resolution(pattern, topics) for pattern, topics in self._resolved.items()]
+
+    def is_known(self, pattern: Pattern) -> bool:
+        """Whether a member has this pattern."""
+        return pattern in self._resolved
+
+    def is_resolved(self, pattern: Pattern) -> bool:
+        """Whether it is known what a pattern matches."""
+        return self._resolved.get(pattern) is not None
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members name the same topics, which may be none (SubscriptionType)."""
-        return len(self._all) <= 1
+        """Whether all members have the same topics, which may be none (SubscriptionType).
+
+        As in Kafka they have not if they have both names and a pattern.
+        """
+        if not self._resolved:
+            return len(self._all) <= 1
+        if any(each.names or each.pattern is None for each in self._all.values()):
+            return False
+        return len({(pattern.text, topics) for pattern, topics in self._resolved.items()}) == 1
 
     def all_names(self) -> Collection[str]:
-        """The topics that some member names, sorted."""
+        """The topics of all members, sorted."""
         if self._names is None:
-            self._names = dict.fromkeys(sorted({name for each in self._all.values() for name in each.names}))
+            names = {name for each in self._all.values() for name in each.names}
+            names.update(*(topics for topics in self._resolved.values() if topics))
+            self._names = dict.fromkeys(sorted(names))
         return self._names
 
-    def is_that_of(self, number: int, names: Iterable[str]) -> bool:
-        """Whether a subscription has these topics, in any order."""
-        return self._all[number].names == _sorted(names)
+    def names_with(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> Collection[str]:
+        """The topics of all members, if patterns of members matched these."""
+        return {*self.all_names(), *chain.from_iterable(resolved.values())} if resolved else self.all_names()
 
-    def add(self, names: Iterable[str]) -> int:
-        """Count one more member with these topics; the number of its subscription."""
-        unique = _sorted(names)
-        number = self._numbers.get(unique)
+    def size(self, number: int) -> int:
+        """Bytes that one adds to each of its members in a picture."""
+        if number not in self._sizes:
+            self._sizes[number] = _size(self.names(number), self._all[number].pattern)
+        return self._sizes[number]
+
+    @property
+    def bytes_of_patterns(self) -> int:
+        """Bytes that the patterns add to a picture, apart from the members."""
+        return sum(map(_size_of, self.resolutions))
+
+    def growth(self, wanted: Wanted) -> int:
+        """Bytes that a picture gains if one more member has this."""
+        growth = _size(self.topics_of(wanted), wanted.pattern)
+        if wanted.pattern is not None and wanted.pattern not in self._resolved:
+            growth += _size_of(Resolution(wanted.pattern, wanted.resolved))
+        return growth
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def add(self, wanted: Wanted) -> int:
+        """Count one more member with this; the number of its subscription.
+
+        Its pattern's topics count if nobody has resolved the pattern before.
+        """
+        key = wanted.names, wanted.pattern
+        number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[unique] = self._next_number
+            number = self._numbers[key] = self._next_number
             self._next_number += 1
-            self._all[number] = _Subscription(0, unique)
+            if wanted.pattern is not None:
+                self._resolved.setdefault(wanted.pattern, wanted.resolved)
+            self._all[number] = _Subscription(0, *key)
             self._names = None
         self._all[number].members += 1
         return number
 
     def drop(self, number: int) -> None:
-        """Count one member less."""
+        """Count one member less. A pattern that nobody has any more is forgotten."""
         subscription = self._all[number]
         subscription.members -= 1
-        if not subscription.members:
-            del self._all[number], self._numbers[subscription.names]
-            self._sizes.pop(number, None)
-            self._names = None
+        if subscription.members:
+            return
+        del self._all[number], self._numbers[subscription.names, subscription.pattern]
+        self._topics.pop(number, None)
+        self._sizes.pop(number, None)
+        self._names = None
+        pattern = subscription.pattern
+        if pattern is not None and all(each.pattern != pattern for each in self._all.values()):
+            del self._resolved[pattern]
+
+    def changed_by(self, resolutions: Iterable[Resolution]) -> dict[Pattern, tuple[str, ...]]:
+        """The patterns of members that match other topics by these, or that nobody has resolved before."""
+        return {
+            each.pattern: each.topics
+            for each in resolutions
+            if each.topics is not None and self._resolved.get(each.pattern, each.topics) != each.topics
+        }
+
+    def growth_by(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> int:
+        """Bytes that a picture gains if patterns of members match these topics."""
+        growth = sum(
+            _size_of(Resolution(pattern, topics)) - _size_of(Resolution(pattern, self._resolved[pattern]))
+            for pattern, topics in resolved.items()
+        )
+        return growth + sum(gained for _, gained in self._changes(resolved))
+
+    def resolve(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> tuple[int, bool]:
+        """Let patterns of members match these topics.
+
+        Returns the bytes that members have more in a picture, and whether one of them has other topics.
+        """
+        changes = self._changes(resolved)
+        self._resolved.update(resolved)
+        self._topics.clear()
+        self._sizes.clear()
+        self._names = None
+        return sum(gained for _, gained in changes), any(are_others for are_others, _ in changes)
+
+    def _changes(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> list[tuple[bool, int]]:
+        """Whether the members of each subscription get other topics, and the bytes that they gain by it."""
+        changes = []
+        for number, each in self._all.items():
+            if each.pattern is not None and each.pattern in resolved:
+                topics = _union(each.names, resolved[each.pattern])
+                gained = _size(topics, each.pattern) - self.size(number)
+                changes.append((topics != self.names(number), each.members * gained))
+        return changes
 
 
-def _sorted(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(names)))
+def _union(names: tuple[str, ...], resolved: tuple[str, ...] | None) -> tuple[str, ...]:
+    return tuple(sorted({*names, *resolved})) if resolved else names
+
+
+def _size(topics: Collection[str], pattern: Pattern | None) -> int:
+    return len(msgspec.json.encode(topics)) + (0 if pattern is None else len(pattern.text.encode()))
+
+
+def _size_of(resolution: Resolution) -> int:
+    return len(msgspec.json.encode(resolution))

@@ -3,37 +3,56 @@
 A watcher outside writes it, because the core asks no broker. It counts only if it is based on what the group
 knows now. So two watchers, or a record that comes twice, do no harm. The next heartbeat of a member compares,
 as in Kafka after a new metadata image.
+
+It may also say what patterns of members match. Then a new epoch begins at once, as in Kafka when a pattern
+has been resolved (GroupMetadataManager.handleRegularExpressionsResult).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.consumer.heartbeat import tell_topics
+from group_coordinator.coordinator_state.consumer.advance import advance_epoch, topics_differ
+from group_coordinator.coordinator_state.consumer.subscribing import tell_topics
+from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Resolution
+from group_coordinator.coordinator_state.events import RebalanceCause
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
-    from group_coordinator.coordinator_state.requests.consumer import TopicMetadataRequest
+    from group_coordinator.coordinator_state.requests.consumer import PatternTopics, TopicMetadataRequest
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["take_topic_metadata"]
 
 
 def take_topic_metadata(turn: Turn[ConsumerGroup], request: TopicMetadataRequest) -> str | None:
-    """Take what it says of topics that members name; return why it cannot be so, if it cannot."""
-    group, table = turn.group, turn.group.topics
+    """Take what it says of topics that members name, and of their patterns.
+
+    Returns why it cannot be so, if it cannot.
+    """
+    group, table, subscriptions = turn.group, turn.group.topics, turn.group.subscriptions
     if request.based_on != table.version:
         return None
-    names = group.subscriptions.all_names()
+    resolved = subscriptions.changed_by(map(_resolution, request.patterns))
+    names = subscriptions.names_with(resolved)
     if (reason := table.refusal(request.topics, names)) is not None:
         return reason
     topics = table.changed_by(request.topics, names)
-    if topics and group.bytes_held + table.growth(topics) > turn.config.max_group_bytes:
+    growth = table.growth(topics) + subscriptions.growth_by(resolved)
+    if (topics or resolved) and group.bytes_held + growth > turn.config.max_group_bytes:
         return f"the group would be larger than {turn.config.max_group_bytes} bytes (max.group.bytes)"
+    are_others = group.resolve(resolved) if resolved else False
     gone = table.remove(request.gone)
     if topics:
         table.put(topics)
-    if topics or gone:
+    if topics or gone or resolved:
         group.metadata_changed = True
-        tell_topics(turn, topics, gone)
+        tell_topics(turn, topics, gone, [Resolution(*each) for each in resolved.items()])
+    if are_others:
+        topics_differ(group)
+        advance_epoch(turn, RebalanceCause.TOPICS_CHANGED, "a pattern matches other topics")
     return None
+
+
+def _resolution(patterns: PatternTopics) -> Resolution:
+    return Resolution(Pattern(patterns.pattern, patterns.user), tuple(sorted(set(patterns.topics))))

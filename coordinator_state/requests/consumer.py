@@ -34,6 +34,8 @@ __all__ = [
     "ConsumerGroupDescribeRequest",
     "ConsumerGroupHeartbeatRequest",
     "OwnedTopic",
+    "PatternTopics",
+    "Resolved",
     "TopicFacts",
     "TopicMetadataRequest",
 ]
@@ -66,6 +68,30 @@ class TopicFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     topic_id: TopicId | None = None
 
 
+class Resolved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """The topics that a pattern matches, as its sender has found out.
+
+    `user`: the one who may see these topics, and maybe not all others. Members with the same pattern and the
+    same user share what it matches.
+    """
+
+    topics: list[TopicName]
+    user: str = ""
+
+
+class PatternTopics(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
+    """The topics that a pattern of members matches, as `topic_metadata` says it; `user` as in `Resolved`.
+
+    `user` None: of members that have left it to the watcher.
+    """
+
+    pattern: str
+    topics: list[TopicName]
+    user: str | None = None
+
+
 class AliveMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One member of a `consumer_group_heartbeat` of several: all that it says is that it is alive."""
 
@@ -78,7 +104,8 @@ class ConsumerGroupHeartbeatRequest(MemberRequest, frozen=True, tag="consumer_gr
     """ConsumerGroupHeartbeat (api key 68) of one member, or, which Kafka has not, of `members` of a program.
 
     `member_epoch` 0 joins, -1 leaves, -2 leaves for a while. A field that is not given is as it was.
-    `topics`, which Kafka has not either: what its sender knows of the topics that it names.
+    `topics`, which Kafka has not either: what its sender knows of the topics that it names or that its
+    pattern matches. `resolved`: the topics that its pattern matches.
     """
 
     RESPONSE: ClassVar[type[Response]] = ConsumerGroupHeartbeatResponse
@@ -87,6 +114,8 @@ class ConsumerGroupHeartbeatRequest(MemberRequest, frozen=True, tag="consumer_gr
     REGEX_VERSION: ClassVar[int] = 1
     CLIENT_ID_VERSION: ClassVar[int] = 1
     """From this version on the client makes the member id (KIP-1082)."""
+    MAX_PATTERN: ClassVar[int] = 10_000
+    """Characters of a pattern. Kafka has no limit here, but that of a request."""
 
     member_epoch: Int32 | msgspec.UnsetType = msgspec.UNSET
     rack_id: str | None = None
@@ -96,6 +125,7 @@ class ConsumerGroupHeartbeatRequest(MemberRequest, frozen=True, tag="consumer_gr
     server_assignor: str | None = None
     topic_partitions: list[OwnedTopic] | None = None
     topics: list[TopicFacts] = msgspec.field(default_factory=list)
+    resolved: Resolved | None = None
     # Bounded because each entry, however short, may be answered at length.
     members: Annotated[list[AliveMember], msgspec.Meta(max_length=10_000)] | msgspec.UnsetType = msgspec.UNSET
     quiet: bool | msgspec.UnsetType = msgspec.UNSET
@@ -140,6 +170,9 @@ class ConsumerGroupHeartbeatRequest(MemberRequest, frozen=True, tag="consumer_gr
         topics = enumerate(self.subscribed_topic_names or ())
         given = {f"subscribed_topic_names[{i}]": name for i, name in topics}
         given |= {f"topics[{i}].name": each.name for i, each in enumerate(self.topics)}
+        if self.resolved is not None:
+            given["resolved.user"] = self.resolved.user
+            given |= {f"resolved.topics[{i}]": name for i, name in enumerate(self.resolved.topics)}
         given["rack_id"], given["server_assignor"] = self.rack_id or "", self.server_assignor or ""
         if self.members is not msgspec.UNSET:
             for i, each in enumerate(self.members):
@@ -199,6 +232,7 @@ class TopicMetadataRequest(Request, frozen=True, tag="topic_metadata"):
     """The brokers' word on topics that a consumer group names, from a watcher outside. It is not answered.
 
     It counts only if `based_on` is the group's `metadata_version`. `gone`: topics that there are no more.
+    `patterns`: what patterns of its members match now.
     """
 
     RESPONSE: ClassVar[type[Response]] = TopicMetadataResponse
@@ -207,9 +241,14 @@ class TopicMetadataRequest(Request, frozen=True, tag="topic_metadata"):
     based_on: Int64
     topics: list[TopicFacts] = msgspec.field(default_factory=list)
     gone: list[TopicName] = msgspec.field(default_factory=list)
+    patterns: list[PatternTopics] = msgspec.field(default_factory=list)
 
     @property
     def names(self) -> dict[str, str]:
-        """The topics."""
+        """The topics, and the users of patterns."""
         given = {f"topics[{i}].name": each.name for i, each in enumerate(self.topics)}
-        return given | {f"gone[{i}]": name for i, name in enumerate(self.gone)}
+        given |= {f"gone[{i}]": name for i, name in enumerate(self.gone)}
+        for i, each in enumerate(self.patterns):
+            given[f"patterns[{i}].user"] = each.user or ""
+            given |= {f"patterns[{i}].topics[{j}]": name for j, name in enumerate(each.topics)}
+        return given

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from group_coordinator.coordinator_state.requests.consumer import TopicFacts
+import msgspec
+
+from group_coordinator.coordinator_state.requests.consumer import PatternTopics, TopicFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +22,12 @@ class Differences(NamedTuple):
 
     topics: tuple[TopicFacts, ...] = ()
     gone: tuple[str, ...] = ()
+    patterns: tuple[PatternTopics, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of it in JSON."""
+        return len(msgspec.json.encode(self))
 
     def only(self, number: int) -> Differences:
         """One of them alone, as the number goes round."""

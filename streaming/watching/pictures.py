@@ -1,4 +1,4 @@
-"""The pictures of consumer groups, as the watcher reads them: the topics that their members name."""
+"""The pictures of consumer groups, as the watcher reads them: topics and patterns of their members."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.foreign import Records
 from group_coordinator.client.since import partitions_there
 from group_coordinator.coordinator_state.newest import Newest
-from group_coordinator.coordinator_state.responses import KnownTopic
+from group_coordinator.coordinator_state.responses import KnownPattern, KnownTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka import TopicPartition
 
+    from group_coordinator.streaming.watching.patterns import PatternWatch
     from group_coordinator.streaming.watching.watch import Watch
 
 __all__ = ["Pictures"]
@@ -40,6 +41,7 @@ class _Picture(msgspec.Struct):
     group_type: str = "classic"
     metadata_version: int = 0
     topics: list[KnownTopic] = []
+    patterns: list[KnownPattern] = []
 
 
 class Pictures:
@@ -76,8 +78,8 @@ class Pictures:
         """Disconnect."""
         self._consumer.close(autocommit=False)
 
-    def read(self, watch: Watch, timeout_ms: int) -> bool:
-        """Give `watch` what comes in that time. Returns whether all has been read that was there at first."""
+    def read(self, watch: Watch, patterns: PatternWatch, timeout_ms: int) -> bool:
+        """Give both what comes in that time. Returns whether all has been read that was there at first."""
         try:
             by_partition = self._consumer.poll(timeout_ms=timeout_ms)
         except KafkaError as error:
@@ -87,7 +89,7 @@ class Pictures:
             by_partition = {}
         for records in by_partition.values():
             for record in records:
-                self._take(watch, record)
+                self._take(watch, patterns, record)
         if self._unread:
             self._unread = {
                 partition: end
@@ -96,7 +98,7 @@ class Pictures:
             }
         return not self._unread
 
-    def _take(self, watch: Watch, record: Any) -> None:
+    def _take(self, watch: Watch, patterns: PatternWatch, record: Any) -> None:
         if not self._newest.take(record.key, record.headers) or record.key is None:
             return
         picture = None
@@ -107,5 +109,7 @@ class Pictures:
                 return
         if picture is not None and picture.group_type == _OF_CONSUMERS:
             watch.pictured(picture.group_id, picture.metadata_version, picture.topics)
+            patterns.pictured(picture.group_id, picture.metadata_version, picture.patterns)
         else:
-            watch.left(record.key.decode(errors="replace"))
+            for each in (watch, patterns):
+                each.left(record.key.decode(errors="replace"))

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable, Mapping
 
     from group_coordinator.streaming.metrics import TopicMetrics
     from group_coordinator.streaming.watching.watch import Watch
@@ -22,7 +22,8 @@ class Report:
     def __init__(self, metrics: TopicMetrics) -> None:
         self._metrics = metrics
         self._problem: str | None = None
-        self._has_unseen = self._has_left_out = False
+        self._unlisted: str | None = None
+        self._has_unseen = self._has_left_out = self._has_invalid = False
 
     def begun(self, watch: Watch) -> None:
         """Watching begins, or begins again after a failure."""
@@ -48,6 +49,24 @@ class Report:
             )
         self._has_unseen, self._has_left_out = bool(unseen), bool(left_out)
 
+    def cannot_list(self, problem: str | None) -> None:
+        """All topics were asked for, for the patterns that members leave to the watcher."""
+        if problem is not None and self._unlisted is None:
+            _log.warning(
+                "topics cannot be listed, so patterns of consumer groups are not resolved: %s", problem
+            )
+        self._unlisted = problem
+
+    def does_not_compile(self, patterns: Mapping[str, str]) -> None:
+        """These patterns match nothing, each for a reason."""
+        if patterns and not self._has_invalid:
+            _log.warning(
+                "%d patterns of consumer groups match nothing, such as this one. %s",
+                len(patterns),
+                _any_of(patterns.values()),
+            )
+        self._has_invalid = bool(patterns)
+
     def wrote(self, records: int) -> None:
         """So many records are written."""
         self._metrics.wrote(records)
@@ -65,5 +84,5 @@ class Report:
         self._problem = problem
 
 
-def _any_of(names: Collection[str]) -> str:
+def _any_of(names: Iterable[str]) -> str:
     return next(iter(names))

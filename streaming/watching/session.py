@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from kafka.errors import KafkaError
 
 from group_coordinator.client.messages import message_of
-from group_coordinator.streaming.watching.answer import MalformedAnswerError
-from group_coordinator.streaming.watching.asking import Asking
+from group_coordinator.jobs.topic_answers import MalformedAnswerError
+from group_coordinator.jobs.topic_questions import Asking
+from group_coordinator.streaming.watching.patterns import PatternWatch
 from group_coordinator.streaming.watching.pictures import Pictures
 from group_coordinator.streaming.watching.watch import Watch
 from group_coordinator.streaming.watching.writing import Writing
@@ -57,7 +58,12 @@ class Session:
         self._is_active, self._stopping, self._report = is_active, stopping, report
         self._pictures = stack.enter_context(closing(Pictures(settings.topics_groups, client_config)))
         # A record also has ids, which no other part of it depends on.
-        self._watch = Watch(settings.topics_watch_interval_ms / 1_000, settings.group.max_request_bytes // 2)
+        interval_s, most_bytes = (
+            settings.topics_watch_interval_ms / 1_000,
+            settings.group.max_request_bytes // 2,
+        )
+        self._watch = Watch(interval_s, most_bytes)
+        self._patterns = PatternWatch(interval_s, most_bytes, settings.all_topics)
         self._asking: Asking | None = None
         self._writing: Writing | None = None
 
@@ -67,7 +73,7 @@ class Session:
         while not self._stopping.is_set():
             timeout_ms = _LOOK_WHILE_BUSY_MS if watches and self._watch.has_more else _LOOK_MS
             is_known = self._pictures.read(
-                self._watch, min(timeout_ms, self._settings.topics_watch_interval_ms)
+                self._watch, self._patterns, min(timeout_ms, self._settings.topics_watch_interval_ms)
             )
             if not self._is_active():
                 watches = False
@@ -78,6 +84,7 @@ class Session:
             if not watches:
                 watches = True
                 self._watch.begin(time.monotonic())
+                self._patterns.begin(time.monotonic())
                 self._report.begun(self._watch)
             self._look()
 
@@ -89,7 +96,10 @@ class Session:
             problem = self._ask(due.parts)
             unwritten = None if self._writing is None else self._writing.problem
             self._report.looked(self._watch, problem or unwritten)
-        if due.records:
+        if self._patterns.wants_list(time.monotonic()):
+            self._list()
+        records = [*due.records, *self._patterns.records(time.monotonic())]
+        if records:
             if self._writing is None:
                 self._writing = self._stack.enter_context(
                     closing(
@@ -100,7 +110,23 @@ class Session:
                         )
                     )
                 )
-            self._writing.write(due.records)
+            self._writing.write(records)
+
+    @property
+    def _asker(self) -> Asking:
+        if self._asking is None:
+            self._asking = self._stack.enter_context(closing(Asking(self._client_config)))
+        return self._asking
+
+    def _list(self) -> None:
+        """Ask for all topics, and match patterns with them."""
+        try:
+            self._patterns.listed(self._asker.ask(None))
+        except (KafkaError, MalformedAnswerError) as error:
+            self._report.cannot_list(message_of(error) if isinstance(error, KafkaError) else str(error))
+        else:
+            self._report.cannot_list(None)
+        self._report.does_not_compile(self._patterns.invalid)
 
     def _ask(self, parts: Iterable[Part]) -> str | None:
         """Ask about all parts. Returns the first problem, if there is one."""
@@ -110,10 +136,8 @@ class Session:
             if self._stopping.is_set() or (problem is not None and time.monotonic() > end_s):
                 self._watch.missed(part)
                 continue
-            if self._asking is None:
-                self._asking = self._stack.enter_context(closing(Asking(self._client_config)))
             try:
-                self._watch.told(part, self._asking.ask(part.names))
+                self._watch.told(part, self._asker.ask(part.names))
             except (KafkaError, MalformedAnswerError) as error:
                 self._watch.missed(part)
                 problem = problem or (message_of(error) if isinstance(error, KafkaError) else str(error))

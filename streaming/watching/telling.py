@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from group_coordinator.streaming.watching.answer import Said
+    from group_coordinator.jobs.topic_answers import Said
 
 __all__ = ["Telling", "Told"]
 

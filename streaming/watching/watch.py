@@ -18,7 +18,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from group_coordinator.streaming.watching.answer import read_topics
+from group_coordinator.jobs.topic_answers import read_topics
 from group_coordinator.streaming.watching.differences import NOTHING, Differences, differences
 from group_coordinator.streaming.watching.names import Names, brokers_know
 from group_coordinator.streaming.watching.rounds import Pace, Rounds

@@ -64,6 +64,7 @@ class Writing:
                 based_on=record.based_on,
                 topics=list(record.tells.topics),
                 gone=list(record.tells.gone),
+                patterns=list(record.tells.patterns),
             )
             key, value = record.group_id.encode(), msgspec.json.encode(request)
             try:

@@ -40,7 +40,7 @@ from group_coordinator.coordinator_state.events import (
     TargetAssigned,
     TopicsChanged,
 )
-from group_coordinator.coordinator_state.responses import KnownTopic
+from group_coordinator.coordinator_state.responses import KnownPattern, KnownTopic
 from tests.golden import assert_golden
 from tests.history.scripts import share
 
@@ -151,6 +151,12 @@ CONSUMERS: list[Event] = [
     ),
     SubscriptionChanged(**HEAD, member_id="c1", topics=["orders", "refunds"], server_assignor="range"),
     SubscriptionChanged(**HEAD, member_id="c1", topics=[]),
+    SubscriptionChanged(**HEAD, member_id="c1", topics=["orders"], subscribed_topic_regex="ord.*"),
+    TopicsChanged(
+        **HEAD,
+        metadata_version=3,
+        patterns=[KnownPattern(pattern="ord.*", topics=["orders"]), KnownPattern(pattern="x.*", user="bob")],
+    ),
     MemberAway(**HEAD, **W7),
     MemberFenced(**HEAD, **W7, replaced_by=W7["member_id"], client_host="10.0.0.8", client_reason=None),
     MemberRemoved(**HEAD, **C1, reason="not_revoked"),

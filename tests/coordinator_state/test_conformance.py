@@ -29,7 +29,7 @@ KAFKAS = {
     "OffsetMetadataManagerTest": 44,
     "OffsetExpirationConditionImplTest": 1,
     "Requests of consumer groups (4.2)": 36,
-    "Members of consumer groups in GroupMetadataManagerTest (4.2)": 66,
+    "Members of consumer groups in GroupMetadataManagerTest (4.2)": 77,
     "ConsumerGroupTest and ConsumerGroupMemberTest (4.2)": 48,
     "Offsets of consumer groups in OffsetMetadataManagerTest (4.2)": 23,
 }

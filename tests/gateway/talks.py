@@ -146,6 +146,8 @@ class ScriptedGateway:
         """How many answers the first client waited for at each of them."""
         self.accepts = False
         """Whether heartbeats can be read by the coordinator."""
+        self.matched: list[tuple[str, Callable[[Any], None]]] = []
+        """Patterns of members; call the second to tell what one matches."""
         self.asked_again: list[Callable[[int], None]] = []
         """Heartbeats that came again; call one with its error code."""
         self.clients: list[Client] = []
@@ -171,6 +173,9 @@ class ScriptedGateway:
         is_leave = request.head.api_key == LeaveGroupResponse.API_KEY
         kind, version = (LeaveGroupResponse, 3) if is_leave else (HeartbeatResponse, 0)
         self.asked.append(lambda: reply(kind(version=version, throttle_time_ms=0, error_code=0)))
+
+    def match(self, pattern: str, then: Callable[[Any], None]) -> None:
+        self.matched.append((pattern, then))
 
     def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
         assert beat is ACCEPTED

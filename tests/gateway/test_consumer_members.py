@@ -12,12 +12,20 @@ from kafka.protocol.consumer.group import HeartbeatRequest, OffsetCommitRequest
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest as Asked
-from group_coordinator.coordinator_state.requests import TopicFacts
+from group_coordinator.coordinator_state.requests import (
+    PatternTopics,
+    Resolved,
+    TopicFacts,
+    TopicMetadataRequest,
+)
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.frames import Request
+from group_coordinator.gateway.group_apis.guarding import Resolution
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.messages import ConsumerGroupDescribeRequest
+from group_coordinator.gateway.patterns import Matched
+from group_coordinator.gateway.renewals import Told
 from group_coordinator.gateway.topics import Topics
 from tests.gateway.consumers import IDS, KAFKA, alive, full, owns, sent
 from tests.gateway.talks import Talk, number
@@ -342,10 +350,90 @@ def test_the_interval_that_the_coordinator_tells_is_the_one_that_counts(gateway:
     assert gateway.local._classic_beats.wait_s == 3.0
 
 
-def test_a_pattern_is_refused_with_words(gateway: Gateway) -> None:
-    response = gateway.tell(full(subscribed_topic_names=None, subscribed_topic_regex="a.*"))
-    assert response.error_code == Errors.INVALID_REGULAR_EXPRESSION
-    assert response.error_message
+def matched(gateway: Gateway, *names: str, is_judged: bool = False, **fields: Any) -> Any:
+    """Let a member join with a pattern that matches these topics; its answer."""
+    facts = [TopicFacts(name, KAFKA[name].partitions, KAFKA[name].topic_id) for name in names]
+    message = full(**({"subscribed_topic_names": None, "subscribed_topic_regex": "a.*"} | fields))
+    gateway.ask(message, name="alice", resolved=Resolution(facts, is_judged))
+    (asked,) = gateway.log
+    gateway.coordinate()
+    (response,) = gateway.answered
+    gateway.answered.clear()
+    return asked, response
+
+
+def test_the_topics_of_a_pattern_are_the_first_answer(gateway: Gateway) -> None:
+    asked, response = matched(gateway, "a", "b")
+    assert (asked.resolved.topics, asked.resolved.user) == (["a", "b"], "")
+    assert held(response) == {IDS["a"]: [0, 1, 2, 3], IDS["b"]: [0, 1]}
+
+
+def test_the_topics_of_a_pattern_are_kept_for_the_user_that_may_see_them(gateway: Gateway) -> None:
+    gateway.ask(alive(-1))
+    gateway.coordinate()
+    gateway.answered.clear()
+    gateway.log.clear()
+    gateway.client.is_judged = True
+    asked, _ = matched(gateway, "a", is_judged=True)
+    assert asked.resolved.user == "alice"
+    gateway.client.principal = None
+    # Nobody knows who it is, so nobody else is told what it may see.
+    assert gateway.client.user_as("m") == "m"
+
+
+def test_a_pattern_beside_names(gateway: Gateway, kafka: Kafka) -> None:
+    facts = [TopicFacts("a", 4, str(IDS["a"]))]
+    message = full(subscribed_topic_names=["b"], subscribed_topic_regex="a.*")
+    gateway.ask(message, resolved=Resolution(facts, is_judged=False))
+    assert kafka.asked == [["b"]]
+    kafka.tells({"b": KAFKA["b"]})
+    gateway.coordinate()
+    (response,) = gateway.answered
+    assert held(response) == {IDS["a"]: [0, 1, 2, 3], IDS["b"]: [0, 1]}
+
+
+def test_a_pattern_of_so_many_topics_that_no_more_has_room_than_their_names(gateway: Gateway) -> None:
+    many = {f"topic-{number:05}": TopicFacts(f"topic-{number:05}", 1, "i" * 64) for number in range(8_000)}
+    message = full(subscribed_topic_names=None, subscribed_topic_regex="topic-.*")
+    gateway.ask(message, resolved=Resolution(list(many.values()), is_judged=False))
+    (asked,) = gateway.log
+    assert asked.resolved.topics == list(many)
+    # The watcher of topics tells the group of their partitions.
+    assert asked.topics == []
+
+
+def test_topics_that_a_pattern_matches_from_now_on_are_told_to_the_group(gateway: Gateway) -> None:
+    _, response = matched(gateway, "a")
+    facts = {"b": TopicFacts("b", 2, str(IDS["b"]))}
+    pattern = PatternTopics(pattern="a.*", topics=["a", "b"], user="")
+    gateway.local._renewals.tell(Told("orders", 2, pattern, list(facts.values())))
+    (record,) = gateway.log
+    assert isinstance(record, TopicMetadataRequest)
+    assert (record.client_id, record.topics) == ("gateway-gw", [facts["b"]])
+    gateway.coordinate()
+    assert gateway.answered == []
+    gateway.now_s += 2
+    assert held(gateway.tell(alive(response.member_epoch))) == {IDS["a"]: [0, 1, 2, 3], IDS["b"]: [0, 1]}
+
+
+def test_nobody_is_told_what_a_client_may_see_that_has_gone(gateway: Gateway) -> None:
+    matched(gateway, "a")
+    told: list[frozenset[str]] = []
+    gateway.client.may_describe(["a"], told.append)
+    assert told == [frozenset({"a"})]
+    gateway.local.gone(gateway.client)
+    gateway.client.may_describe(["a"], told.append)
+    assert len(told) == 1
+
+
+def test_what_has_no_room_in_the_record_is_left_to_the_watcher(gateway: Gateway) -> None:
+    names = [f"topic-{number:05}" for number in range(8_000)]
+    facts = [TopicFacts(name, 1, "i" * 64) for name in names]
+    pattern = PatternTopics(pattern="a.*", topics=names, user="")
+    gateway.local._renewals.tell(Told("orders", 2, pattern, facts))
+    (record,) = gateway.log
+    assert isinstance(record, TopicMetadataRequest)
+    assert (record.topics, record.patterns) == ([], [pattern])
 
 
 # -- frames that come again ----------------------------------------------------------------------------
@@ -531,3 +619,70 @@ def test_client_ids_of_any_length_are_taken_and_cut_off(gateway: Gateway) -> Non
     assert asked.client_id == "c" * CONFIG.max_id_length
     gateway.ask(full(member_id="n", subscribed_topic_names=[]), client_id=None)
     assert gateway.log[-1].client_id == ""
+
+
+# -- patterns on a connection --------------------------------------------------------------------------
+
+BY_PATTERN: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": "a.*"}
+
+
+def test_a_pattern_is_matched_before_the_stream_is_asked(connection: Connection) -> None:
+    talk = connection.talk
+    connection.send(full(**BY_PATTERN))
+    ((pattern, then),) = talk.gateway.matched
+    assert (pattern, connection.decoded) == ("a.*", 0)
+    # What comes next waits, as at a broker.
+    connection.send(alive(-1))
+    assert connection.decoded == 0
+    then(Matched({"a": TopicFacts("a", 4, str(IDS["a"]))}))
+    talk.loop.run()
+    assert connection.decoded == 2
+    join, _ = connection.gateway.log
+    assert isinstance(join, Asked)
+    assert (join.resolved, join.topics) == (
+        Resolved(topics=["a"], user=""),
+        [TopicFacts("a", 4, str(IDS["a"]))],
+    )
+
+
+def test_a_pattern_that_does_not_compile_never_comes_to_the_stream(connection: Connection) -> None:
+    talk = connection.talk
+    connection.send(full(**BY_PATTERN))
+    talk.gateway.matched.pop()[1](Matched({}, "it is wrong"))
+    talk.loop.run()
+    (frame,) = talk.told()
+    response = codec.decode_response(68, 1, frame)
+    assert (response.error_code, response.error_message) == (Errors.INVALID_REGULAR_EXPRESSION, "it is wrong")
+    connection.send(full(**BY_PATTERN))
+    talk.gateway.matched.pop()[1](None)
+    talk.loop.run()
+    (frame,) = talk.told()
+    assert codec.decode_response(68, 1, frame).error_code == AWAY
+    assert (connection.decoded, connection.gateway.log) == (0, [])
+
+
+def test_a_client_that_goes_while_its_pattern_is_matched_asks_for_nothing(connection: Connection) -> None:
+    talk = connection.talk
+    connection.send(full(**BY_PATTERN))
+    talk.conversation.abort("client")
+    talk.loop.run()
+    talk.gateway.matched.pop()[1](Matched({}))
+    talk.loop.run()
+    assert connection.decoded == 0
+
+
+def test_a_full_one_with_a_pattern_that_comes_again_is_a_sign_of_life(connection: Connection) -> None:
+    talk, found = connection.talk, Matched({"a": TopicFacts("a", 4, str(IDS["a"]))})
+    connection.send(full(**BY_PATTERN))
+    talk.gateway.matched.pop()[1](found)
+    connection.gateway.coordinate()
+    talk.loop.run()
+    epoch = codec.decode_response(68, 1, talk.told()[0]).member_epoch
+    again = full(epoch, **BY_PATTERN)
+    connection.send(again)
+    talk.gateway.matched.pop()[1](found)
+    connection.gateway.coordinate()
+    talk.loop.run()
+    connection.send(again)
+    assert talk.gateway.matched == [], "what its pattern matches now is asked for by the clock"
+    assert connection.again == 1

@@ -21,9 +21,10 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 from kafka.protocol.metadata import FindCoordinatorResponse as Found
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import TopicFacts
 from group_coordinator.gateway import codec, guards
 from group_coordinator.gateway.frames import Request
-from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask
+from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask, Match, Resolution
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.guards import guard, unguarded
 from group_coordinator.gateway.messages import (
@@ -31,6 +32,7 @@ from group_coordinator.gateway.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
 )
+from group_coordinator.gateway.patterns import Matched
 from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
@@ -109,7 +111,13 @@ def describe_consumers(*names: str, is_asked: bool = False) -> ConsumerGroupDesc
     )
 
 
-def play(message: Any, granted: set[Right], prefix: str = "") -> tuple[list[Right], Any]:
+MATCHED = Matched({name: TopicFacts(name, 2, f"id of {name}") for name in ("mine", "other")})
+"""The topics that a pattern matches in `play`."""
+
+
+def play(
+    message: Any, granted: set[Right], prefix: str = "", matched: Matched | None = MATCHED
+) -> tuple[list[Right], Any]:
     """The rights that were asked for and not there, and the response as a client reads it."""
     request = codec.decode_request(codec.encode_request(message, 1, "c"))
     story, told, missed = guard(request, prefix), None, []
@@ -121,7 +129,9 @@ def play(message: Any, granted: set[Right], prefix: str = "") -> tuple[list[Righ
             frame = codec.encode_response(end.value, 1)
             return missed, codec.decode_response(message.API_KEY, message.version, frame)
         assert not is_last, "it was said that nothing more is asked"
-        if isinstance(wanted, Ask):
+        if isinstance(wanted, Match):
+            told = matched
+        elif isinstance(wanted, Ask):
             told, is_last = answered(wanted.request), wanted.is_last
         else:
             missed += [it for it in wanted if it not in granted]
@@ -437,3 +447,77 @@ def test_rights_on_a_group_without_the_prefix_are_none_on_one_with_it(message: A
     _, refused = play(message, set(TOPICS), "tenant-")
     assert {each.name.partition("-")[0] for each in missed if each.resource is Resource.GROUP} == {"tenant"}
     assert f"{response}" == f"{refused}"
+
+
+# -- patterns ------------------------------------------------------------------------------------------
+
+
+def resolved_by(story: Any, matched: Matched | None, granted: set[Right]) -> Any:
+    """What a guard lets through of a pattern: its topics, or the response that refuses its heartbeat."""
+    told = None
+    while True:
+        try:
+            wanted = story.send(told)
+        except StopIteration as end:
+            return end.value
+        if isinstance(wanted, Ask):
+            return wanted.request.resolved
+        told = matched if isinstance(wanted, Match) else frozenset(wanted) & granted
+
+
+def beat_with(pattern: str | None, **fields: Any) -> Request:
+    message = beat_of("mine", None, subscribed_topic_regex=pattern, **fields)
+    return codec.decode_request(codec.encode_request(message, 1, "c"))
+
+
+def test_a_pattern_matches_what_its_client_may_see() -> None:
+    granted = {*GROUPS, *TOPICS}
+    seen = resolved_by(guard(beat_with(".*")), MATCHED, granted)
+    assert seen == Resolution([MATCHED.topics["mine"]], is_judged=True)
+    assert resolved_by(guard(beat_with(".*")), Matched({}), granted) == Resolution([], is_judged=True)
+    whole = resolved_by(unguarded(beat_with(".*")), MATCHED, set())
+    assert whole == Resolution([MATCHED.topics["mine"], MATCHED.topics["other"]], is_judged=False)
+    # Nobody is refused for a topic that its pattern matches: as at a broker it is left out.
+    missed, response = play(beat_of("mine", None, subscribed_topic_regex=".*"), granted)
+    assert response.error_code == 0
+    assert {each.name for each in missed} == {"other"}
+
+
+def test_who_may_not_read_the_group_has_no_pattern_matched() -> None:
+    missed, response = play(beat_of("other", None, subscribed_topic_regex=".*"), {*GROUPS, *TOPICS})
+    assert response.error_code == Errors.GROUP_AUTHORIZATION_FAILED
+    assert len(missed) == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fields"), [(None, {}), ("", {}), (".*", {"member_epoch": -1}), (".*", {"member_epoch": -2})]
+)
+def test_a_heartbeat_without_a_pattern_and_a_leave_have_none_matched(
+    pattern: str | None, fields: dict[str, int]
+) -> None:
+    for story in (guard(beat_with(pattern, **fields)), unguarded(beat_with(pattern, **fields))):
+        assert resolved_by(story, None, set(GROUPS)) is None
+
+
+def test_a_pattern_that_does_not_compile_is_refused_with_the_reason() -> None:
+    response = resolved_by(unguarded(beat_with("(")), Matched({}, "it is wrong"), set())
+    assert (response.error_code, response.error_message) == (Errors.INVALID_REGULAR_EXPRESSION, "it is wrong")
+    assert (response.member_id, response.member_epoch, response.assignment) == (None, 0, None)
+
+
+def test_a_pattern_that_is_very_long_is_refused_unseen() -> None:
+    response = resolved_by(unguarded(beat_with("a" * 10_001)), MATCHED, set())
+    assert response.error_code == Errors.INVALID_REGULAR_EXPRESSION
+    assert "10000" in response.error_message
+
+
+def test_without_a_list_of_topics_a_member_with_a_pattern_asks_again() -> None:
+    """Nothing may be taken from its group, and nobody else may resolve its pattern."""
+    response = resolved_by(guard(beat_with(".*")), None, set(GROUPS))
+    assert response.error_code == Errors.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_pattern_beside_a_prefix_of_groups() -> None:
+    granted = {right._replace(name="tenant-mine") for right in GROUPS} | set(TOPICS)
+    seen = resolved_by(guard(beat_with(".*"), "tenant-"), MATCHED, granted)
+    assert [each.name for each in seen.topics] == ["mine"]

@@ -59,10 +59,15 @@ class Gateway:
         self.log.append(request)
 
     def ask(
-        self, message: Any, node_id: int = 1, client_id: str | None = "c1", name: str | None = None
+        self,
+        message: Any,
+        node_id: int = 1,
+        client_id: str | None = "c1",
+        name: str | None = None,
+        resolved: Any = None,
     ) -> None:
         frame = codec.encode_request(message, 7, client_id)
-        request = codec.decode_request(frame)
+        request = codec.decode_request(frame)._replace(resolved=resolved)
 
         def reply(response: Any) -> None:
             written = codec.encode_response(response, 7)

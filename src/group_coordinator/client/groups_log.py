@@ -16,8 +16,18 @@ from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.newest import Newest
+from group_coordinator.coordinator_state.responses import KnownPattern
 
-__all__ = ["GroupListing", "in_states", "of_types", "read_groups", "read_listing", "unique"]
+__all__ = [
+    "GroupListing",
+    "Picture",
+    "in_states",
+    "of_types",
+    "read_groups",
+    "read_listing",
+    "read_picture",
+    "unique",
+]
 
 _POLL_MS = 500
 
@@ -54,16 +64,18 @@ def of_types(groups: Iterable[GroupListing], types_filter: Collection[str] | Non
     return [group for group in groups if not types or group.group_type.lower() in types]
 
 
-class _Picture(msgspec.Struct):
-    """As much of a `GroupPicture` as a list shows. The members, most of its bytes, are skipped."""
+class Picture(msgspec.Struct):
+    """A `GroupPicture` without its members, which are most of its bytes, and without the topics."""
 
     group_id: str
     state: str
     protocol_type: str | None
     group_type: str = "classic"
+    metadata_version: int = 0
+    patterns: tuple[KnownPattern, ...] = ()
 
 
-_pictures = Records[_Picture](_Picture, "picture of a group")
+_pictures = Records[Picture](Picture, "picture of a group")
 
 
 def read_groups(
@@ -116,7 +128,12 @@ def _take(groups: dict[bytes, GroupListing], record: Any) -> None:
 
 def read_listing(record: Any) -> GroupListing | None:
     """Read the picture of a group; None if the record has none."""
-    picture = _pictures.read(record)
+    picture = read_picture(record)
     if picture is None:
         return None
     return GroupListing(picture.group_id, picture.state, picture.protocol_type or "", picture.group_type)
+
+
+def read_picture(record: Any) -> Picture | None:
+    """Read the picture of a group as far as its members are not of interest; None if the record has none."""
+    return _pictures.read(record)

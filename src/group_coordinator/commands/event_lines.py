@@ -39,6 +39,7 @@ from group_coordinator.coordinator_state.events import (
     TargetAssigned,
     TopicsChanged,
 )
+from group_coordinator.coordinator_state.responses import KnownPattern
 from group_coordinator.history.rows import read_event, time_of
 from group_coordinator.jobs.printable import printable_label, printable_name, with_short_ids
 
@@ -122,10 +123,12 @@ def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for ea
             return f"the members' protocol changes: {event.from_} -> {event.to}"
         case TopicsChanged():
             topics = (f"{each.name} has {_count(each.partitions, 'partition')}" for each in event.topics)
-            return _named([*topics, *(f"{name} is gone" for name in event.gone)])
+            gone = (f"{name} is gone" for name in event.gone)
+            return _named([*topics, *gone, *map(_matched, event.patterns or ())])
         case SubscriptionChanged():
             assignor = f", assignor {event.server_assignor}" if event.server_assignor else ""
-            return f"{_member(event)} reads {_named(event.topics) or 'nothing'}{assignor}"
+            by = f", by pattern {event.subscribed_topic_regex}" if event.subscribed_topic_regex else ""
+            return f"{_member(event)} reads {_named(event.topics) or 'nothing'}{by}{assignor}"
         case TargetAssigned():
             members = _count(len(event.assignments), "member")
             return f"epoch {event.assignment_epoch}: other partitions for {members}, by {event.protocol_name}"
@@ -160,6 +163,10 @@ def _member(event: _OfMember) -> str:
     # Only one that never joined has no id; it has a client id.
     name = event.member_id or getattr(event, "client_id", "")
     return f"{name} (static, {event.group_instance_id})" if event.group_instance_id else name
+
+
+def _matched(pattern: KnownPattern) -> str:
+    return f"{pattern.pattern} matches {_count(len(pattern.topics or ()), 'topic')}"
 
 
 def _went(event: MemberRemoved) -> str:

@@ -57,6 +57,8 @@ class Request(NamedTuple):
     """One of kafka-python's request classes, of the head's API and version."""
     elements: int = 0
     """Elements of all its lists together."""
+    resolved: Any = None
+    """The topics that the pattern in it matches (`guarding.Resolution`), once that is known."""
 
 
 class Piece(NamedTuple):

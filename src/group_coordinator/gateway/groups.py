@@ -19,6 +19,7 @@ from group_coordinator.gateway import wire
 from group_coordinator.gateway.addresses import coordinator_of, hash_of
 from group_coordinator.gateway.codec import is_flexible
 from group_coordinator.gateway.encoded import EncodedList
+from group_coordinator.gateway.renewals import KnownPatterns
 from group_coordinator.gateway.unseen import Unseen
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class ListedGroup(NamedTuple):
     protocol_type: str
     kind: str = "classic"
     """The protocol that its members speak, "classic" or "consumer"."""
+    known: KnownPatterns | None = None
+    """The patterns of its members; None if they have none."""
 
 
 class _Kept:

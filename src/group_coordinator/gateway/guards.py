@@ -7,6 +7,7 @@ error that refuses all of the request:
     granted = yield {right, ...}
     response = yield Ask(request)
     response = yield AskBroker(message)    about groups that are at the brokers
+    matched = yield Match(pattern)         about the topics that a pattern matches
     return response
 
 Each API has its guard in its module of `group_apis/`. A request of many groups is answered in turns, some
@@ -23,7 +24,7 @@ from kafka.protocol.admin.groups import ListGroupsRequest
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.encoded import EncodedList, entries_of
-from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask, AskBroker, with_fields
+from group_coordinator.gateway.group_apis.guarding import AT_ONCE, Ask, AskBroker, Match, with_fields
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.gateway.moving import answer, leave_of
 from group_coordinator.gateway.rights import Resource
@@ -50,22 +51,27 @@ def guard(request: Request, prefix: str = "", sides: Sides = _ONE_SIDE) -> Guard
 
     `sides`: the broker answers for the groups that are there. It judges their rights by itself.
     """
-    exchange = _in_turns(request, _on(sides, request, GROUP_APIS[request.head.api_key].guard))
+    exchange = _in_turns(
+        request, _on(sides, request, GROUP_APIS[request.head.api_key].guard, is_guarded=True)
+    )
     return _prefixed(exchange, prefix) if prefix else exchange
 
 
 def unguarded(request: Request, sides: Sides = _ONE_SIDE) -> Guard:
     """The same where no rights are asked."""
-    return _in_turns(request, _on(sides, request, _ask))
+    exchange = GROUP_APIS[request.head.api_key].unguarded or _ask
+    return _in_turns(request, _on(sides, request, exchange, is_guarded=False))
 
 
-def _on(sides: Sides, request: Request, exchange: Callable[[Request], Guard]) -> Callable[[Request], Guard]:
+def _on(
+    sides: Sides, request: Request, exchange: Callable[[Request], Guard], *, is_guarded: bool
+) -> Callable[[Request], Guard]:
     """The exchange, which asks the broker for its part of the groups."""
     if not sides.are_two:
         return exchange
     leave = leave_of(request)
     if leave is not None and sides.is_moving(request.message.group_id):
-        guard_of_leave = exchange if exchange is _ask else GROUP_APIS[leave.head.api_key].guard
+        guard_of_leave = GROUP_APIS[leave.head.api_key].guard if is_guarded else _ask
         return partial(_left, guard_of_leave, leave)
     if request.head.api_key == ListGroupsRequest.API_KEY:
         return partial(_listed, sides, exchange)
@@ -122,7 +128,7 @@ def _prefixed(exchange: Guard, prefix: str) -> Guard:
             wanted = exchange.send(told)
         except StopIteration as end:
             return end.value
-        if isinstance(wanted, (Ask, AskBroker)):
+        if isinstance(wanted, (Ask, AskBroker, Match)):
             told = yield wanted
             continue
         named = {

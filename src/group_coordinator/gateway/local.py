@@ -27,8 +27,10 @@ from group_coordinator.coordinator_state.requests import (
     JoinGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
+    Resolved,
     SyncGroupRequest,
     TopicFacts,
+    TopicMetadataRequest,
 )
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
@@ -40,6 +42,8 @@ from group_coordinator.gateway.fetches import judge
 from group_coordinator.gateway.group_apis import find_coordinator, list_groups
 from group_coordinator.gateway.group_apis.table import api_of
 from group_coordinator.gateway.lanes import Lanes
+from group_coordinator.gateway.patterns import Patterns
+from group_coordinator.gateway.renewals import Renewals
 from group_coordinator.gateway.topics import Topics, divided, in_parts, merged, metadata_of, needed_by
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
@@ -51,7 +55,10 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.addresses import Address
     from group_coordinator.gateway.beats import BeatCounts
     from group_coordinator.gateway.frames import Request
+    from group_coordinator.gateway.group_apis.guarding import Resolution
     from group_coordinator.gateway.groups import Groups
+    from group_coordinator.gateway.patterns import Matched
+    from group_coordinator.gateway.renewals import Told
     from group_coordinator.gateway.rules import Rules
 
 __all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
@@ -71,6 +78,14 @@ _REMEMBERED = 10_000
 """Members whose rebalance timeouts are remembered: as many as a process has connections."""
 
 
+def _may_describe_all(topics: Iterable[str], then: Callable[[frozenset[str]], None]) -> None:
+    then(frozenset(topics))
+
+
+def _tell_nothing(_topics: Iterable[str], _then: Callable[[frozenset[str]], None]) -> None:
+    """Nobody is there any more whose rights could be asked for."""
+
+
 @dataclass(eq=False)
 class Client:
     """A client's connection: its host as Kafka shows it ("/10.0.0.7"), and the node whose port it is at."""
@@ -85,6 +100,19 @@ class Client:
     """The heartbeat that was read last; None if the coordinator cannot read it."""
     asked: Request | None = None
     """The heartbeat that was read last, if it says more than that its member is alive and is not answered."""
+    is_judged: bool = False
+    """Whether its broker is asked what it may do, so that others may see other topics."""
+    may_describe: Callable[[Iterable[str], Callable[[frozenset[str]], None]], None] = _may_describe_all
+    """Tells which topics of some the client may see, in a moment."""
+
+    def user_as(self, member_id: str) -> str:
+        """The name under which groups keep the topics that it may see.
+
+        Clients whose names are not known have each its own, by the member that it is.
+        """
+        if not self.is_judged:
+            return ""
+        return member_id if self.principal is None else self.principal
 
     def later(self, then: Callable[[Any], None]) -> Callable[[Any], None]:
         """`then` for the client, when its turn has come."""
@@ -144,6 +172,7 @@ class Local:
         write: Callable[[LogRecord], None],
         rules: Rules,
         topics: Topics | None = None,
+        renewals: Renewals | None = None,
     ) -> None:
         self._origin, self._prefix = origin, f"{origin.instance}-"
         self._numbers = count()
@@ -152,6 +181,8 @@ class Local:
         """The limits of requests."""
         self._ask_limits_at_s = 0.0
         self._topics = topics
+        self._renewals = renewals or Renewals(Patterns(_match_nothing))
+        self._renewals.tell = self._tell_topics
         self._lanes = Lanes(self._put)
         self._waiting = Waiting()
         self._silent_since_s: float | None = None
@@ -183,7 +214,11 @@ class Local:
     @property
     def waiting(self) -> int:
         """Requests that wait for the stream, without heartbeats."""
-        return len(self._waiting) + (0 if self._topics is None else len(self._topics))
+        return (
+            len(self._waiting)
+            + len(self._renewals.patterns)
+            + (0 if self._topics is None else len(self._topics))
+        )
 
     # -- the coordinator's limits --------------------------------------------------------------------
 
@@ -213,6 +248,22 @@ class Local:
         self._waiting.ask([asked], now_s + _LIMITS_WAIT_S, Errors.COORDINATOR_NOT_AVAILABLE, told)
         self._write(_record(asked))
 
+    def _tell_topics(self, told: Told) -> None:
+        """Tell a group which topics a pattern of its members matches. Nobody is answered."""
+        request = TopicMetadataRequest(
+            request_id=self._next_request_id(),
+            client_id=f"gateway-{self._origin.instance}",
+            group_id=told.group_id,
+            based_on=told.based_on,
+            topics=told.topics,
+            patterns=[told.pattern],
+        )
+        record = _record(request)
+        if len(record.value) > self.rules.config.max_request_bytes:
+            # The watcher of topics tells the group what is left out.
+            record = _record(msgspec.structs.replace(request, topics=[]))
+        self._write(record)
+
     # -- a client asks -------------------------------------------------------------------------------
 
     def answer(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
@@ -224,6 +275,10 @@ class Local:
                 self._groups.unseen.wait(partial(client.in_turn, partial(self._list, request, client, reply)))
             case _:
                 self._ask(request, client, now_s, reply)
+
+    def match(self, pattern: str, then: Callable[[Matched | None], None]) -> None:
+        """Tell `then` which topics a pattern matches, in a moment; None if Kafka does not say so in time."""
+        self._renewals.patterns.find(pattern, then, self._hints_wait_s)
 
     def beat_again(self, beat: Beat, answer: Callable[[Any], None]) -> None:
         """Answer a heartbeat that was accepted before.
@@ -293,10 +348,13 @@ class Local:
                 client.accepted = Beat.of(beat)
                 self.beat_again(client.accepted, lambda error: reply(to_kafka(request, [_BeatAnswer(error)])))
             case [ConsumerGroupHeartbeatRequest() as alive] if self._is_alive(alive, now_s):
+                self._renewals.heard(client, alive.group_id, alive.member_id)
                 client.accepted = Beat.of_consumer(alive)
                 self.beat_again(client.accepted, lambda told: reply(to_kafka(request, [told])))
             case [ConsumerGroupHeartbeatRequest() as beat] if beat.epoch >= JOIN_EPOCH:
                 client.asked = request
+                self._renewals.heard(client, beat.group_id, beat.member_id)
+                beat = _with_resolution(beat, request.resolved, client)
                 self._beat_in_full(beat, client, now_s, partial(self._told, request, beat, client, reply))
             case _:
                 self._send(asked, client, now_s, respond)
@@ -317,7 +375,7 @@ class Local:
         names = beat.subscribed_topic_names
         # Kafka is not asked about topics of one that is refused.
         if self._topics is None or not names or self.rules.refuses(beat, _record(beat), now_s) is not None:
-            self._put_full(beat, client, now_s, answer, place)
+            self._put_full(self._fitting(beat), client, now_s, answer, place)
             return
 
         def found(topics: Mapping[str, Found]) -> None:
@@ -326,11 +384,15 @@ class Local:
                 for name, it in sorted(topics.items())
                 if it.partitions and it.topic_id
             ]
-            hinted = msgspec.structs.replace(beat, topics=hints)
-            has_room = len(_record(hinted).value) <= self.rules.config.max_request_bytes
-            self._put_full(hinted if has_room else beat, client, now_s, answer, place)
+            hinted = msgspec.structs.replace(beat, topics=[*beat.topics, *hints])
+            self._put_full(self._fitting(hinted), client, now_s, answer, place)
 
         self._topics.find_anew(names, client.later(found), self._hints_wait_s)
+
+    def _fitting(self, beat: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
+        """The heartbeat, without what is known of its topics if it would be too large with that."""
+        has_room = not beat.topics or len(_record(beat).value) <= self.rules.config.max_request_bytes
+        return beat if has_room else msgspec.structs.replace(beat, topics=[])
 
     def _put_full(
         self,
@@ -512,6 +574,9 @@ class Local:
     def gone(self, client: Client) -> None:
         """Drop what a client has asked, because its connection has ended. In the log it stays."""
         self._waiting.forget(client)
+        self._renewals.gone(client)
+        # It holds the connection, and nobody can be asked there any more.
+        client.may_describe = _tell_nothing
 
     def _coordinator(self, group_id: str) -> dict[str, Any]:
         node_id = coordinator_of(hash_of(self._origin.group_prefix + group_id), self._nodes.ids())
@@ -579,6 +644,8 @@ class Local:
         """Refuse the requests that have waited long enough."""
         if self._topics is not None:
             self._topics.expire(now_s)
+        self._renewals.patterns.expire(now_s)
+        self._renewals.expire(now_s)
         self._waiting.expire(now_s)
         for beats in self._all_beats:
             beats.expire(now_s)
@@ -618,6 +685,21 @@ class _BeatAnswer:
 
     def __init__(self, error_code: int) -> None:
         self.error_code = error_code
+
+
+def _match_nothing(_patterns: list[str]) -> None:
+    """Nobody looks, so that a member with a pattern waits."""
+
+
+def _with_resolution(
+    beat: ConsumerGroupHeartbeatRequest, resolution: Resolution | None, client: Client
+) -> ConsumerGroupHeartbeatRequest:
+    """The heartbeat, with the topics that its pattern matches."""
+    if resolution is None:
+        return beat
+    user = client.user_as(beat.member_id)
+    resolved = Resolved(topics=[each.name for each in resolution.topics], user=user)
+    return msgspec.structs.replace(beat, resolved=resolved, topics=list(resolution.topics))
 
 
 def _record(asked: AnyRequest) -> LogRecord:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.consumer.group import HeartbeatResponse
 
 from group_coordinator.gateway import codec
-from group_coordinator.gateway.group_apis.guarding import Ask, AskBroker
+from group_coordinator.gateway.group_apis.guarding import Ask, AskBroker, Match
 from group_coordinator.gateway.guards import guard, unguarded
 from group_coordinator.gateway.limits import Limits, bytes_kept
 from group_coordinator.gateway.messages import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.repeated import RepeatedBeat
 from group_coordinator.gateway.rewriting import replace_addresses
-from group_coordinator.gateway.rights import Rights
+from group_coordinator.gateway.rights import Operation, Resource, Right, Rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.needs import Effects, Services
     from group_coordinator.gateway.parties import Guest
-    from group_coordinator.gateway.rights import Right
     from group_coordinator.gateway.security import Security
     from group_coordinator.gateway.slots import LocalSlot, Slots
 
@@ -143,6 +142,8 @@ class LocalRequests:
             self.beat = RepeatedBeat.of(request, frame, security.groups_prefix) if is_kept else None
             # Until it is known whether the coordinator can read this one.
             self._client.accepted = self._client.asked = None
+            if api_key == ConsumerGroupHeartbeatResponse.API_KEY:
+                self._client.is_judged, self._client.may_describe = security.asks_rights, self._may_describe
         asked_s = self._clock()
         slot = self._unanswered.add(api_key, bytes_kept(len(frame), request.elements))
         alone = object()
@@ -189,6 +190,11 @@ class LocalRequests:
                 lambda it, _: self._advance(exchange, self._addressed(it), slot, reply),
             )
             return
+        if isinstance(wanted, Match):
+            self._holders.add(slot)
+            matched = self._client.later(lambda it: self._advance(exchange, it, slot, reply))
+            self._services.match(wanted.pattern, matched)
+            return
         if not isinstance(wanted, Ask):
             self._holders.add(slot)
             self._rights.ask(wanted, self._clock(), lambda it: self._advance(exchange, it, slot, reply))
@@ -203,6 +209,14 @@ class LocalRequests:
         )
         if wanted.is_last:
             self._holders.end(slot)
+
+    def _may_describe(self, topics: Iterable[str], then: Callable[[frozenset[str]], None]) -> None:
+        """Find out which of these topics the client may see; `then` gets them, now or later."""
+        if not self._security.asks_rights:
+            then(frozenset(topics))
+            return
+        rights = [Right(Operation.DESCRIBE, Resource.TOPIC, each) for each in topics]
+        self._rights.ask(rights, self._clock(), lambda granted: then(frozenset(it.name for it in granted)))
 
     def _addressed(self, response: Any) -> Any:
         """A broker's response, with the gateway's addresses."""
@@ -244,7 +258,7 @@ class LocalRequests:
 
 def _next(
     exchange: Guard, told: Any, reply: Callable[[Any], None]
-) -> Iterable[Right] | Ask | AskBroker | None:
+) -> Iterable[Right] | Ask | AskBroker | Match | None:
     """Go on with `exchange`; returns what it wants, or None after it has ended with the response."""
     try:
         return exchange.send(told)

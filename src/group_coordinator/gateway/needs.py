@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.limits import Budget, Pending
     from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.parties import Party
+    from group_coordinator.gateway.patterns import Matched
     from group_coordinator.gateway.sides import Sides
     from group_coordinator.gateway.turns import Turns
 
@@ -95,6 +96,9 @@ class Services(Protocol):
 
     def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
+
+    def match(self, pattern: str, then: Callable[[Matched | None], None]) -> None:
+        """Tell `then` which topics a pattern matches, in a moment; None if Kafka does not say so in time."""
 
     def beat_again(self, beat: Beat, answer: Callable[[Any], None]) -> None:
         """Answer a heartbeat that was accepted before; `answer` is called once (`Local.beat_again`)."""

@@ -26,7 +26,10 @@ from group_coordinator.gateway.keeper import GuardKeeper
 from group_coordinator.gateway.limits import Budget, Pending, Seldom, largest, longest
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Client, Local, Nodes, Origin
+from group_coordinator.gateway.matching import Matching
 from group_coordinator.gateway.parties import Parties
+from group_coordinator.gateway.patterns import Patterns
+from group_coordinator.gateway.renewals import Renewals
 from group_coordinator.gateway.rules import Rules
 from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.sides import Sides
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.parties import Party
+    from group_coordinator.gateway.patterns import Matched
     from group_coordinator.gateway.settings import GatewaySettings
 
 __all__ = ["Gateway"]
@@ -107,6 +111,8 @@ class Gateway:
         self._groups = Groups(settings.gateway_groups_prefix, self.sides.at_brokers)
         self._rules = Rules(settings.group, settings.gateway_groups_prefix, settings.max_groups)
         self._topics: Topics | None = None
+        self._patterns = Patterns(lambda patterns: self._matching.ask(patterns))  # noqa: PLW0108 - not there yet
+        self._renewals = Renewals(self._patterns)
         self._expire_at_s = 0.0
         self._brokers = Brokers()
         self._certificates = Certificates(settings) if settings.gateway_tls_certificate else None
@@ -261,10 +267,14 @@ class Gateway:
             lookup = Lookup(loop, self._topics_told, self._kafka_config)
             stack.callback(lookup.close)
             self._topics = Topics(lookup.ask)
+        self._matching = Matching(loop, self._patterns.told, self._kafka_config, settings.all_topics)
+        stack.callback(self._matching.close)
         origin = Origin(
             self._instance, partition, settings.gateway_groups_prefix, secret=secrets.token_bytes(16)
         )
-        self._local = Local(origin, self._groups, nodes, writer.write, self._rules, self._topics)
+        self._local = Local(
+            origin, self._groups, nodes, writer.write, self._rules, self._topics, self._renewals
+        )
         self.metrics.watch(self._local, self.pending)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
@@ -332,6 +342,10 @@ class Gateway:
     def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
         self._local.answer(request, client, time.monotonic(), reply)
+
+    def match(self, pattern: str, then: Callable[[Matched | None], None]) -> None:
+        """Tell `then` which topics a pattern matches, in a moment; None if Kafka does not say so in time."""
+        self._local.match(pattern, then)
 
     def beat_again(self, beat: Beat, answer: Callable[[Any], None]) -> None:
         """Answer a heartbeat that was accepted before; `answer` is called once (`Local.beat_again`)."""
@@ -448,6 +462,7 @@ class Gateway:
         now_s = time.monotonic()
         for group_id, group, place in groups:
             self._groups.put(group_id, group)
+            self._renewals.pictured(group_id, None if group is None else group.known)
             self._groups.unseen.seen(group_id, place)
             self._rules.shares.put(group_id, now_s, is_there=group is not None)
         self._groups.is_ready = self._groups.is_ready or is_ready

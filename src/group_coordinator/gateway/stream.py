@@ -18,13 +18,14 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import read_answer, settings_of
-from group_coordinator.client.groups_log import read_listing
+from group_coordinator.client.groups_log import read_picture
 from group_coordinator.client.sides_log import SidesLog
 from group_coordinator.client.topic_ids import found_in
 from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.newest import Newest, place_in
 from group_coordinator.gateway.groups import ListedGroup
 from group_coordinator.gateway.limits import Seldom
+from group_coordinator.gateway.renewals import KnownPatterns
 from group_coordinator.jobs.threads import look_at
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.sides import SideRecord
     from group_coordinator.gateway.local import LogRecord
 
-__all__ = ["Listener", "Lookup", "Reader", "SidesReader", "Writer"]
+__all__ = ["Listener", "Lookup", "Loop", "Reader", "SidesReader", "Writer"]
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +74,14 @@ class Listener(NamedTuple):
     """Responses or groups cannot be read just now, with the reason."""
 
 
-class _Loop:
+class Loop:
     """Tells the event loop something, as long as there is one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call `function` in the event loop."""
         # It may be closed at any moment.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
@@ -101,7 +103,7 @@ class Writer:
         topic: str,
         kafka_config: Mapping[str, Any],
     ) -> None:
-        self._loop, self._listener, self._topic = _Loop(loop), listener, topic
+        self._loop, self._listener, self._topic = Loop(loop), listener, topic
         self._lock = threading.Lock()
         self._done: dict[bool, list[str]] = {True: [], False: []}
         """Request ids that Kafka has taken, or not, and that the event loop does not know of yet."""
@@ -167,7 +169,7 @@ class Lookup:
         told: Callable[[Mapping[str, Found]], Any],
         kafka_config: Mapping[str, Any],
     ) -> None:
-        self._loop, self._told = _Loop(loop), told
+        self._loop, self._told = Loop(loop), told
         config = settings_of(KafkaAdminClient, kafka_config) | {"request_timeout_ms": _LOOKUP_MS}
         self._admin = KafkaAdminClient(**config)
         self._thread = ThreadPoolExecutor(1, "gateway's lookup")
@@ -216,7 +218,7 @@ class Reader:
         groups: Collection[TopicPartition],
         kafka_config: Mapping[str, Any],
     ) -> None:
-        self._loop, self._listener = _Loop(loop), listener
+        self._loop, self._listener = Loop(loop), listener
         self._stopping = threading.Event()
         self._responses = frozenset(response_topics)
         self._newest = Newest()
@@ -308,7 +310,7 @@ class SidesReader:
         topic: str,
         kafka_config: Mapping[str, Any],
     ) -> None:
-        self._loop, self._changed = _Loop(loop), changed
+        self._loop, self._changed = Loop(loop), changed
         self._failing = Seldom()
         self._stopping = threading.Event()
         with ExitStack() as on_error:
@@ -351,9 +353,11 @@ def _read_group(record: Any) -> tuple[str, ListedGroup | None, int | None] | Non
     group_id, place = record.key.decode(errors="replace"), place_in(record.headers)
     if record.value is None:
         return group_id, None, place
-    if (listing := read_listing(record)) is None:
+    if (picture := read_picture(record)) is None:
         return None
-    return group_id, ListedGroup(listing.group_state, listing.protocol_type, listing.group_type), place
+    known = KnownPatterns(picture.metadata_version, picture.patterns) if picture.patterns else None
+    group = ListedGroup(picture.state, picture.protocol_type or "", picture.group_type, known)
+    return group_id, group, place
 
 
 # -- kafka-python's settings ---------------------------------------------------------------------------

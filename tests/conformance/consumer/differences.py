@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from group_coordinator.coordinator_state.consumer.partitions import unpack
+from group_coordinator.coordinator_state.consumer.reconcile import reconcile
 from group_coordinator.coordinator_state.consumer.states import GroupState
 from tests.conformance.consumer.steps import script
 from tests.conformance.differences import KnownDifference
@@ -64,11 +66,28 @@ def _joins_an_empty_group_in_vain(group: ConsumerGroup, request: Request, _setup
 
 
 def _has_not_heard(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
+    """Whether it has the epoch before, and Kafka lets its member come further."""
     member = group.members.get(request.get("member_id") or "")
-    if request["api"] != "consumer_group_heartbeat" or member is None:
+    if request["api"] != "consumer_group_heartbeat" or member is None or member.is_away:
         return False
-    is_before = request["member_epoch"] == member.previous_epoch != member.epoch
-    return is_before and not (group.is_at_rest and group.is_settled(member))
+    # One that does not say what it has is fenced.
+    is_before = 0 < request["member_epoch"] == member.previous_epoch != member.epoch
+    if not is_before or request.get("topic_partitions") is None:
+        return False
+    changes = (request.get(name) for name in ("subscribed_topic_names", "server_assignor"))
+    if not group.is_at_rest or any(each is not None for each in changes):
+        return True
+    share = member.share
+    further = reconcile(
+        share,
+        group.assignment_epoch,
+        unpack(member.target),
+        group.is_free,
+        {number: set(each) for number, each in share.assigned.items()},
+        group.existing_topics(member.subscription),
+        subscription_changed=False,
+    )
+    return further is not share
 
 
 GONE_TOPICS = KnownDifference(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.member import ConsumerMember
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
 
-_NO_SUBSCRIPTIONS = msgspec.msgpack.encode((0, {}))
+_NO_SUBSCRIPTIONS = msgspec.msgpack.encode((0, {}, []))
 _FRAME_BYTES = 40
 """What a partition adds to an answer or a picture besides its topic."""
 
@@ -155,10 +155,12 @@ def _counters_are_what_the_members_say(group: ConsumerGroup) -> None:
     ), "bytes of topics"
     static = {it.group_instance_id: it.member_id for it in members if it.group_instance_id is not None}
     assert group.static_members == static
-    _, counted = msgspec.msgpack.decode(group.stored_subscriptions or _NO_SUBSCRIPTIONS)
+    _, counted, resolved = msgspec.msgpack.decode(group.stored_subscriptions or _NO_SUBSCRIPTIONS)
     assert Counter(it.subscription for it in members) == {
-        number: count for number, (count, _) in counted.items()
+        number: count for number, (count, _, _) in counted.items()
     }, "subscriptions"
+    patterns = {tuple(pattern) for _, _, pattern in counted.values() if pattern is not None}
+    assert {tuple(pattern) for pattern, _ in resolved} == patterns, "a pattern that nobody has"
     assert group.told_state is group.state, "the state was not told"
 
 

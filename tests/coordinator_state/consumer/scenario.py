@@ -209,6 +209,21 @@ class Consumers:
             found.setdefault(topic, []).append(partition)
         return found
 
+    def resolved(self, *topics: str, user: str = "") -> dict[str, Any]:
+        """What a heartbeat says of its pattern: it matches these topics, of which the brokers know this."""
+        return {"resolved": {"topics": list(topics), "user": user}, "topics": self.hints(*topics)}
+
+    def resolves(self, pattern: str, *topics: str, user: str | None = None, **fields: Any) -> None:
+        """Write what a pattern of members matches now, as the watcher does or a gateway."""
+        found = [{"pattern": pattern, "topics": list(topics), "user": user}]
+        self.metadata(*topics, **({"patterns": found} | fields))
+
+    def patterns(self) -> dict[tuple[str, str | None], list[str] | None]:
+        """The patterns of the newest picture, and what they match."""
+        assert self.picture is not None
+        told = self.picture.patterns
+        return {} if told is msgspec.UNSET else {(it.pattern, it.user): it.topics for it in told}
+
     def metadata(self, *names: str, gone: tuple[str, ...] = (), **fields: Any) -> None:
         """Write what the brokers know of these topics, as the watcher does."""
         version = self.group.topics.version

@@ -13,6 +13,7 @@ from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.consumer.member import ConsumerMember
 from group_coordinator.coordinator_state.consumer.reconcile import Share
 from group_coordinator.coordinator_state.consumer.states import MemberState
+from group_coordinator.coordinator_state.consumer.subscriptions import Wanted
 from group_coordinator.coordinator_state.group import DeadlineKind
 from group_coordinator.coordinator_state.stored import decode_group, encode_group
 
@@ -93,12 +94,12 @@ def test_size_of_a_member_bounds_what_it_adds_to_a_picture(name):
     """Its topics are part of it; with them a picture may have twice the bytes that are counted."""
     without, with_it = made("m0"), made("m0")
     for group in (without, with_it):
-        group.change_subscription(group.members["m0"], [])
+        group.change_subscription(group.members["m0"], Wanted(()))
     fields = {"client_id": name, "client_host": name, "group_instance_id": name, "server_assignor": name}
     it = member(name, rack_id=name, **fields)
     with_it.add_member(it)
     before = with_it.member_bytes
-    with_it.change_subscription(it, [name, *(f"topic-{number}" for number in range(20))])
+    with_it.change_subscription(it, Wanted((name, *(f"topic-{number}" for number in range(20)))))
     assert with_it.member_bytes > before
     shown = [
         len(msgspec.json.encode(msgspec.structs.replace(group.picture(GroupConfig()), topics=[])))
@@ -111,14 +112,14 @@ def test_topics_of_members():
     """testUpdateSubscribedTopicNamesAndSubscriptionType, testSubscriptionType, testIsSubscribedToTopic"""
     group = made("m0", "m1")
     assert group.subscriptions.is_homogeneous
-    group.change_subscription(group.members["m0"], ["b", "a", "b"])
+    group.change_subscription(group.members["m0"], Wanted(("a", "b")))
     assert group.subscriptions.is_homogeneous
-    group.change_subscription(group.members["m1"], ["a"])
+    group.change_subscription(group.members["m1"], Wanted(("a",)))
     assert not group.subscriptions.is_homogeneous
     assert list(group.subscriptions.all_names()) == ["a", "b"]
     assert (group.is_subscribed("b"), group.is_subscribed("c")) == (True, False)
-    group.change_subscription(group.members["m1"], ["a", "b"])
+    group.change_subscription(group.members["m1"], Wanted(("a", "b")))
     assert group.subscriptions.is_homogeneous
     group.subscriptions.drop(group.members["m1"].subscription)
-    group.change_subscription(group.members["m0"], ["c"])
+    group.change_subscription(group.members["m0"], Wanted(("c",)))
     assert list(group.subscriptions.all_names()) == ["c"]

@@ -184,6 +184,23 @@ def takes_what_the_watcher_says_whenever_it_comes(patch: Patch) -> None:
     patch.setattr("group_coordinator.coordinator_state.routes.take_topic_metadata", always)
 
 
+def begins_no_epoch_when_a_pattern_matches_others(patch: Patch) -> None:
+    """A topic that is new to a pattern is nobody's."""
+    patch.setattr(topic_metadata, "advance_epoch", lambda *_: None)
+
+
+def keeps_patterns_that_nobody_has(patch: Patch) -> None:
+    """What a pattern has matched is kept for ever, and counts when a member has it again."""
+    drop = Subscriptions.drop
+
+    def kept(subscriptions: Subscriptions, number: int) -> None:
+        resolved = dict(subscriptions._resolved)
+        drop(subscriptions, number)
+        subscriptions._resolved = resolved
+
+    patch.setattr(Subscriptions, "drop", kept)
+
+
 def keeps_what_one_that_is_away_was_to_give_up(patch: Patch) -> None:
     """A static member that left for a while keeps what another waits for."""
 
@@ -247,6 +264,8 @@ FAULTS: list[Callable[[Patch], None]] = [
     remembers_all_topics,
     believes_every_hint,
     takes_what_the_watcher_says_whenever_it_comes,
+    begins_no_epoch_when_a_pattern_matches_others,
+    keeps_patterns_that_nobody_has,
     keeps_what_one_that_is_away_was_to_give_up,
     shows_no_change_of_a_member,
     leaves_out_a_member,

@@ -62,15 +62,6 @@ def test_coordinator_makes_ids_for_old_clients(group):
     assert len(s.group.members) == 2
 
 
-def test_pattern_is_refused(group):
-    """testConsumerHeartbeatRegexValidation, testConsumerGroupHeartbeatWithInvalidRegularExpression"""
-    s = group()
-    assert s.join("m0", subscribed_topic_regex="a.*").error == "INVALID_REGULAR_EXPRESSION"
-    assert s.state is None
-    # In version 0 there are none.
-    assert s.told(s.join("m0", "a", subscribed_topic_regex="a.*", api_version=0)) == (2, {"a": [0, 1]})
-
-
 def test_third_member_waits_for_the_others(group):
     """testNewJoiningMemberTriggersNewTargetAssignment"""
     s = group()

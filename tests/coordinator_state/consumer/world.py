@@ -6,6 +6,7 @@ programs lie. What a truthful one still works on must be its own in the coordina
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -20,6 +21,9 @@ from tests.coordinator_state.observer import Step
 BEAT_MS = 5_000
 SESSION_MS = 45_000
 NAMES = ["a", "b", "c", "u"]
+PATTERNS = ["", "", "[ab]", "[bc]", "."]
+USERS = ["alice", "bob", None]
+"""Bob may not see topic b. Of one without a name nobody but the watcher says what its pattern matches."""
 FATAL = ("UNRELEASED_INSTANCE_ID", "GROUP_MAX_SIZE_REACHED", "FENCED_INSTANCE_ID")
 
 
@@ -44,6 +48,8 @@ class Actor:
     has_lost: bool = False
     """Whether an answer to it was lost, or a request of it came late or twice: it may be fenced for that."""
     removed: int = 0
+    pattern: str = ""
+    user: str | None = "alice"
 
     def start(self) -> None:
         """Run again, under a new id."""
@@ -96,8 +102,13 @@ class World(Consumers):
             asked |= {
                 "rebalance_timeout_ms": 20_000,
                 "subscribed_topic_names": actor.topics,
+                "subscribed_topic_regex": actor.pattern,
                 "topics": self.hints(*actor.topics),
             }
+            if actor.pattern and actor.user:
+                topics = self.matching(actor.pattern, actor.user)
+                asked["topics"] = self.hints(*sorted({*actor.topics, *topics}))
+                asked["resolved"] = {"topics": topics, "user": actor.user}
         return self.request("consumer_group_heartbeat", actor.name, **(asked | fields))
 
     def behave(self, actor: Actor, *, hears: bool = True, **fields: Any) -> Any:
@@ -251,6 +262,7 @@ class World(Consumers):
 
     def _changes_its_mind(self, actor: Actor) -> None:
         actor.topics = self.rng.sample(NAMES, self.rng.randint(0, 3))
+        actor.pattern, actor.user = self.rng.choice(PATTERNS), self.rng.choice(USERS)
         actor.is_full_next = True
         self.behave(actor)
 
@@ -259,7 +271,7 @@ class World(Consumers):
         name = self.rng.choice(NAMES)
         for each in self.actors:
             if each.is_running and name in each.topics:
-                each.topics = [it for it in NAMES if it != name][:1]
+                each.topics, each.pattern = [it for it in NAMES if it != name][:1], ""
                 each.is_full_next = True
                 self.behave(each)
         actor.topics, actor.is_full_next = [name], True
@@ -292,15 +304,33 @@ class World(Consumers):
         known = {
             topic.name: (topic.topic_id or None, topic.partitions) for topic in current_topics(self.group)
         }
-        named = self.group.subscriptions.all_names()
-        new = [name for name in named if name in self.brokers and known.get(name) != self.brokers[name]]
+        patterns = []
+        named = set(self.group.subscriptions.all_names())
+        for resolution in self.group.subscriptions.resolutions:
+            pattern, topics = resolution.pattern, resolution.topics
+            matched = self.matching(pattern.text, pattern.user)
+            if topics is None or list(topics) != matched:
+                found = {"pattern": pattern.text, "topics": matched}
+                patterns.append(found if pattern.user is None else found | {"user": pattern.user})
+                named.update(matched)
+        new = [
+            name for name in sorted(named) if name in self.brokers and known.get(name) != self.brokers[name]
+        ]
         gone = [name for name, (topic_id, _) in known.items() if topic_id and name not in self.brokers]
         before = self.group.topics.version
         facts = super().hints(*new)
-        self.metadata(topics=facts, gone=tuple(gone))
-        assert self.group.topics.version > before or not (new or gone)
+        self.metadata(topics=facts, gone=tuple(gone), patterns=patterns)
+        assert self.group.topics.version > before or not (new or gone or patterns)
         if self.rng.random() < 0.3:
-            self.metadata(topics=facts, gone=tuple(gone), based_on=before - 1)
+            self.metadata(topics=facts, gone=tuple(gone), patterns=patterns, based_on=before - 1)
+
+    def matching(self, pattern: str, user: str | None) -> list[str]:
+        """The topics that a pattern matches for a user."""
+        return [
+            name
+            for name in sorted(self.brokers)
+            if re.fullmatch(pattern, name) and not (user == "bob" and name == "b")
+        ]
 
     def _a_stranger_writes(self, actor: Actor) -> None:
         """What no program of this project sends."""
@@ -435,6 +465,8 @@ class World(Consumers):
         assert [actor.removed for actor in self.actors] == removed, "a truthful member was removed"
         assert self.group.state == "Stable"
         named = {name for actor in self.actors for name in actor.topics}
+        for actor in self.actors:
+            named.update(self.matching(actor.pattern, actor.user) if actor.pattern else ())
         wanted = {
             (name, topic_id or "", partition)
             for name, (topic_id, partitions) in self.brokers.items()

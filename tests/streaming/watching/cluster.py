@@ -9,7 +9,7 @@ from uuid import UUID
 from kafka.protocol.metadata import MetadataResponse
 
 from group_coordinator.coordinator_state.responses import KnownTopic
-from group_coordinator.streaming.watching.answer import topics_in
+from group_coordinator.jobs.topic_answers import topics_in
 from group_coordinator.streaming.watching.watch import Due, Record, Watch
 
 NONE, UNKNOWN, NO_LEADER, UNSEEN = 0, 3, 5, 29

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from group_coordinator.coordinator_state.requests.consumer import TopicFacts
-from group_coordinator.streaming.watching.answer import MalformedAnswerError
+from group_coordinator.jobs.topic_answers import MalformedAnswerError
 from group_coordinator.streaming.watching.differences import Differences
 from group_coordinator.streaming.watching.watch import Record, Watch
 from tests.streaming.watching.cluster import (

@@ -20,11 +20,12 @@ from group_coordinator.client.topic_ids import topic_id_of
 from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.coordinator_state.requests.consumer import TopicMetadataRequest
-from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.coordinator_state.responses import GroupPicture, KnownPattern
+from group_coordinator.jobs import topic_questions
+from group_coordinator.jobs.topic_questions import Asking
 from group_coordinator.streaming.metrics import TopicMetrics
 from group_coordinator.streaming.settings import CoordinatorSettings
-from group_coordinator.streaming.watching import asking, session, watcher
-from group_coordinator.streaming.watching.asking import Asking
+from group_coordinator.streaming.watching import session, watcher
 from group_coordinator.streaming.watching.watcher import TopicWatcher
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.registry import create_topic, samples
@@ -167,6 +168,40 @@ def test_a_group_follows_a_topic_that_is_made_grows_is_deleted_and_made_again(
         assert samples(registry)[UNSEEN] == 0
         assert samples(registry)[LAST] == pytest.approx(time.time(), abs=PATIENCE_S)
     wait_for(lambda: samples(registry)[WATCHED] == samples(registry)[LAST] == 0)
+
+
+def test_a_pattern_that_is_left_to_the_watcher_matches_topics_as_they_come(
+    watching: TopicWatcher, group: Group, admin: KafkaAdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    prefix = f"by-pattern-{group.group_id}"
+    first, second = f"{prefix}.first", f"{prefix}.second"
+    admin.create_topics({first: {"num_partitions": 2, "replication_factor": 1}})
+
+    def told(pattern: str) -> list[TopicMetadataRequest]:
+        """The records that tell what the pattern matches, in order."""
+        return [each for each in records() if [it.pattern for it in each.patterns] == [pattern]]
+
+    read: list[Any] = []
+
+    def records() -> list[TopicMetadataRequest]:
+        read.extend(group._reader.poll())
+        return [msgspec.json.decode(each.value, type=TopicMetadataRequest) for each in read]
+
+    pattern = f"{prefix}[.].*"
+    with watching.during(yes):
+        known = [KnownPattern(pattern=pattern), KnownPattern(pattern=pattern, user="alice")]
+        group.show(patterns=[*known, KnownPattern(pattern="(")])
+        wait_for(lambda: told(pattern))
+        (record, *_) = told(pattern)
+        assert (record.based_on, record.patterns[0].topics, record.patterns[0].user) == (0, [first], None)
+        assert [(it.name, it.partitions, it.topic_id) for it in record.topics] == [
+            (first, 2, topic_id(admin, first))
+        ]
+        wait_for(lambda: "match nothing" in caplog.text)
+        group.show(patterns=[KnownPattern(pattern=pattern, topics=[first])])
+        admin.create_topics({second: {"num_partitions": 1, "replication_factor": 1}})
+        wait_for(lambda: told(pattern)[-1].patterns[0].topics == [first, second])
+        assert [it.name for it in told(pattern)[-1].topics] == [second]
 
 
 def test_one_whose_turn_it_is_not_writes_nothing(
@@ -336,14 +371,14 @@ class Brokers:
         self.asked.append(node)
         if node in self.silent:
             raise KafkaTimeoutError
-        return asking._RawResponse(bytes(4) + b"\x01\0" + bytes(4) + bytes([node]))
+        return topic_questions._RawResponse(bytes(4) + b"\x01\0" + bytes(4) + bytes([node]))
 
 
 def test_each_round_asks_another_broker_and_one_that_does_not_answer_last(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Brokers([], set())
-    monkeypatch.setattr(asking, "send_to", brokers.send)
+    monkeypatch.setattr(topic_questions, "send_to", brokers.send)
     with ExitStack() as stack:
         under_test = Asking(config)
         stack.callback(under_test.close)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
-from group_coordinator.streaming.watching.answer import topics_in
+from group_coordinator.jobs.topic_answers import topics_in
 from group_coordinator.streaming.watching.watch import Record, Watch
 from tests.depth import cases
 from tests.streaming.watching.cluster import NO_LEADER, NONE, UNKNOWN, UNSEEN, answer, topic_id

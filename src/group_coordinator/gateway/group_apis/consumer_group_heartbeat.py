@@ -6,11 +6,13 @@ from typing import Any
 
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
 from group_coordinator.gateway.group_apis.topic_ids import topic_id_of
 from group_coordinator.gateway.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from group_coordinator.gateway.patterns import Matched
 from group_coordinator.gateway.rights import Operation
 
 __all__ = ["API", "PAIR"]
@@ -73,7 +75,49 @@ def _guard(request: Request) -> guarding.Guard:
         allowed = yield from guarding.allowed_topics(Operation.DESCRIBE, names)
         if names - allowed:
             return Errors.TOPIC_AUTHORIZATION_FAILED
-    return (yield guarding.Ask(request))
+    return (yield from _resolved(request, is_judged=True))
+
+
+def _unguarded(request: Request) -> guarding.Guard:
+    return (yield from _resolved(request, is_judged=False))
+
+
+def _resolved(request: Request, *, is_judged: bool) -> guarding.Guard:
+    """Ask for the answer, with the topics that the member's pattern matches if it has one.
+
+    As a broker, which leaves out those that the client may not see.
+    """
+    pattern = request.message.subscribed_topic_regex
+    if not pattern or request.message.member_epoch < JOIN_EPOCH:
+        return (yield guarding.Ask(request))
+    matched: Matched | None = None
+    if len(pattern) <= contract.ConsumerGroupHeartbeatRequest.MAX_PATTERN:
+        matched = yield guarding.Match(pattern)
+        if matched is None:
+            # The client says everything again, and nothing is taken from its group meanwhile.
+            return Errors.COORDINATOR_NOT_AVAILABLE
+    if matched is None or matched.problem is not None:
+        most = contract.ConsumerGroupHeartbeatRequest.MAX_PATTERN
+        message = f"a pattern has {most} characters at most" if matched is None else matched.problem
+        return _refusal(request, Errors.INVALID_REGULAR_EXPRESSION, message)
+    names = set(matched.topics)
+    if is_judged and names:
+        names = yield from guarding.allowed_topics(Operation.DESCRIBE, names)
+    topics = [matched.topics[name] for name in sorted(names)]
+    return (yield guarding.Ask(request._replace(resolved=guarding.Resolution(topics, is_judged))))
+
+
+def _refusal(request: Request, error: Errors, message: str | None) -> Any:
+    return ConsumerGroupHeartbeatResponse(
+        version=request.head.api_version,
+        throttle_time_ms=0,
+        error_code=error.value,
+        error_message=message,
+        member_id=None,
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+        assignment=None,
+    )
 
 
 PAIR = Pair(_requests, _response)
@@ -83,5 +127,6 @@ API = GroupApi(
     contract.ConsumerGroupHeartbeatRequest,
     _guard,
     PAIR,
+    unguarded=_unguarded,
     begins_group=lambda beat: beat.epoch == 0,
 )

@@ -70,6 +70,8 @@ class GroupApi(NamedTuple):
     """The error for a request that is too large for the log, which ends the attempt."""
     refused: Callable[[Any, Errors], Any] = _refused
     """The contract's response to one of its requests if the coordinator answered with the error."""
+    unguarded: Callable[[Request], Guard] | None = None
+    """The guard where no rights are asked; None: the request is answered as it is."""
     begins_group: Callable[[Any], bool] = lambda _: False
     """Whether a request of the contract's may begin a group."""
     wait_s: Callable[[Any, float | None], float] = lambda *_: 8

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from copy import copy
 from typing import Any, NamedTuple, TypeAlias
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import TopicFacts
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.rights import Operation, Resource, Right
 
@@ -17,6 +18,8 @@ __all__ = [
     "Ask",
     "AskBroker",
     "Guard",
+    "Match",
+    "Resolution",
     "allowed_groups",
     "allowed_topics",
     "member",
@@ -43,7 +46,23 @@ class AskBroker(NamedTuple):
     message: Any
 
 
-Guard: TypeAlias = Generator[Iterable[Right] | Ask | AskBroker, Any, Any]
+class Match(NamedTuple):
+    """A pattern of topics that is to be matched with all topics (`gateway/patterns.py`)."""
+
+    pattern: str
+
+
+class Resolution(NamedTuple):
+    """The topics that the pattern of a request matches, as Kafka has them.
+
+    `is_judged`: whether they are only those that the client may see.
+    """
+
+    topics: Sequence[TopicFacts]
+    is_judged: bool
+
+
+Guard: TypeAlias = Generator[Iterable[Right] | Ask | AskBroker | Match, Any, Any]
 
 
 def allowed_groups(operation: Operation, group_ids: Iterable[str]) -> Guard:

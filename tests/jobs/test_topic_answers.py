@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.streaming.watching.answer import (
+from group_coordinator.jobs.topic_answers import (
     NEWEST_VERSION,
     OLDEST_VERSION,
     MalformedAnswerError,

@@ -1,4 +1,4 @@
-"""The watcher's questions to brokers. An answer comes as the bytes that it is."""
+"""Questions to brokers about topics. An answer comes as the bytes that it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka.protocol.metadata import MetadataRequest
 from group_coordinator.client.ask_offsets import raise_if_final, send_to
 from group_coordinator.client.channel import settings_of
 from group_coordinator.jobs.connection import connected_admin
-from group_coordinator.streaming.watching.answer import NEWEST_VERSION, OLDEST_VERSION, topics_in
+from group_coordinator.jobs.topic_answers import NEWEST_VERSION, OLDEST_VERSION, topics_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,8 +49,8 @@ class Asking:
         """Ask another broker from now on: one that lags behind is not to be believed twice."""
         self._round += 1
 
-    def ask(self, names: Sequence[str]) -> bytes:
-        """Ask about topics by name, at least one; return what `topics_in` does.
+    def ask(self, names: Sequence[str] | None) -> bytes:
+        """Ask about topics by name, at least one; None: about all topics. Return what `topics_in` does.
 
         Raises a KafkaError, or `MalformedAnswerError`. A broker that does not answer is followed by others.
         """
@@ -61,7 +61,7 @@ class Asking:
         """Disconnect."""
         self._admin.close()
 
-    async def _ask(self, names: Sequence[str]) -> bytes:
+    async def _ask(self, names: Sequence[str] | None) -> bytes:
         last: KafkaError | None = None
         for node in self._nodes():
             try:
@@ -84,11 +84,11 @@ class Asking:
         yield from sorted(nodes, key=lambda node: self._shunned.get(node, 0.0) > now_s)
 
 
-def _request(names: Sequence[str]) -> Any:
+def _request(names: Sequence[str] | None) -> Any:
     kind = MetadataRequest.MetadataRequestTopic
     # One for each broker: kafka-python notes in it which version that broker knows.
     return _RawRequest(
-        topics=[kind(name=name) for name in names],
+        topics=None if names is None else [kind(name=name) for name in names],
         allow_auto_topic_creation=False,
         min_version=OLDEST_VERSION,
         max_version=NEWEST_VERSION,
