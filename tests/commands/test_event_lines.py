@@ -131,6 +131,8 @@ CONSUMERS: list[Event] = [
     TargetAssigned(
         **HEAD, assignment_epoch=7, protocol_name="uniform", assignments=[MemberAssigned("c1", b"")]
     ),
+    TopicsChanged(**HEAD, metadata_version=0, topics=[KnownTopic(name="orders")]),
+    TargetAssigned(**HEAD, assignment_epoch=7, protocol_name="", assignments=[MemberAssigned("c1", b"")]),
     StateChanged(**HEAD, from_="Assigning", to="Reconciling", reason="the work was divided again"),
     MemberReconciled(
         **HEAD,

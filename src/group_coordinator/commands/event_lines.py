@@ -121,14 +121,21 @@ def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for ea
         case GroupTypeChanged():
             return f"the members' protocol changes: {event.from_} -> {event.to}"
         case TopicsChanged():
-            topics = (f"{each.name} has {_count(each.partitions, 'partition')}" for each in event.topics)
+            # Of a group at the brokers no more than the names is known.
+            topics = (
+                f"{each.name} has {_count(each.partitions, 'partition')}"
+                if each.partitions
+                else f"{each.name} has come"
+                for each in event.topics
+            )
             return _named([*topics, *(f"{name} is gone" for name in event.gone)])
         case SubscriptionChanged():
             assignor = f", assignor {event.server_assignor}" if event.server_assignor else ""
             return f"{_member(event)} reads {_named(event.topics) or 'nothing'}{assignor}"
         case TargetAssigned():
             members = _count(len(event.assignments), "member")
-            return f"epoch {event.assignment_epoch}: other partitions for {members}, by {event.protocol_name}"
+            by = f", by {event.protocol_name}" if event.protocol_name else ""
+            return f"epoch {event.assignment_epoch}: other partitions for {members}{by}"
         case MemberReconciled():
             held = _named(_assigned(event.assignment)) or "nothing"
             given_up = _named(_assigned(event.revoking))
