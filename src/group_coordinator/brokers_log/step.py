@@ -217,7 +217,9 @@ class _Watch:
                 group.consumers = WatchedConsumers.of_classic(group.picture)
                 events = [self._type_changed(_CLASSIC, CONSUMER)]
             group.picture = group.gone = self._telling = None
-        group.is_of_newer_protocol = False
+        if group.is_of_newer_protocol:
+            group.is_of_newer_protocol = False
+            self._show_simple_group()
         telling = self._telling = self._telling or Telling(group.consumers, self._names, self._offsets)
         telling.now_ms, telling.is_changed = group.now_ms, False
         events += take(telling, read)
@@ -323,7 +325,7 @@ class _Watch:
 
     def _show_simple_group(self) -> None:
         """Note that a group has come or gone of which there are offsets alone."""
-        if self._group.shown() is None:
+        if self._group.members is None:
             self._pictured = self._next_place()
 
     # -- the end -----------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ __all__ = ["AWAY_EPOCH", "News", "Rebalance", "WatchedConsumers", "WatchedMember
 AWAY_EPOCH = -2
 """The epoch of a static member that left for a while."""
 
+_SPARE_TOPICS = 10
+
 
 class WatchedMember(msgspec.Struct, array_like=True):
     """A member. Partitions are bytes as `partitions.pack` writes them."""
@@ -96,6 +98,8 @@ class WatchedConsumers(msgspec.Struct, array_like=True, dict=True):
     """All that may make the next epoch."""
     retargeted: list[str] = []
     """The members that have got another target since the newest assignment."""
+    kept_topics: int = 0
+    """How many topics there were after some were forgotten last."""
 
     @classmethod
     def of_classic(cls, picture: GroupPicture) -> Self:
@@ -140,18 +144,20 @@ class WatchedConsumers(msgspec.Struct, array_like=True, dict=True):
         return assignment_of(self.named(partitions))
 
     def forget_topics(self) -> None:
-        """Forget the topics that no member has or is to have."""
+        """Forget the topics that no member has or is to have, once they may be most of all."""
+        if len(self.topics) <= 2 * self.kept_topics + _SPARE_TOPICS:
+            # To look at all members at each assignment is quadratic.
+            return
         packed = [
             (member, name) for member in self.members.values() for name in ("target", "assigned", "pending")
         ]
         used = {number for member, name in packed for number in unpack(getattr(member, name))}
-        if len(used) == len(self.topics):
-            return
         numbers = {before: after for after, before in enumerate(sorted(used))}
         for member, name in packed:
             partitions = unpack(getattr(member, name))
             setattr(member, name, pack({numbers[topic]: each for topic, each in partitions.items()}))
         self.topics = [self.topics[number] for number in numbers]
+        self.kept_topics = len(self.topics)
         self.__dict__.pop("_numbers", None)
 
     # -- members ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from group_coordinator.brokers_log.consumer.state import News, Rebalance
 from group_coordinator.coordinator_state.consumer.partitions import unpack
-from group_coordinator.coordinator_state.consumer.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState, MemberState
 from group_coordinator.coordinator_state.events import (
     MemberAdded,
     MemberReconciled,
@@ -62,13 +62,9 @@ class Telling:
         """Note what may make a new epoch."""
         self.group.news.append(News(cause, what, self.now_ms))
 
-    def is_unsettled(self, member: WatchedMember) -> bool:
-        """Whether a member has not come to its target."""
-        return member.facts is not None and not member.is_leaving and not self.group.is_settled(member)
-
     def settle(self, member: WatchedMember) -> None:
         """Note whether a member has come to its target. Looking at all of them each time is quadratic."""
-        if self.is_unsettled(member):
+        if member.facts is not None and not member.is_leaving and not self.group.is_settled(member):
             self._unsettled.add(member.member_id)
         else:
             self._unsettled.discard(member.member_id)
@@ -79,7 +75,15 @@ class Telling:
 
     def recount(self) -> None:
         """Look at all members again, whether they have come to their targets."""
-        self._unsettled = {name for name, it in self.group.members.items() if self.is_unsettled(it)}
+        group = self.group
+        # Each assignment looks at all members.
+        self._unsettled = {
+            name
+            for name, it in group.members.items()
+            if (it.epoch != group.assignment_epoch or it.state != MemberState.STABLE)
+            and it.facts is not None
+            and not it.is_leaving
+        }
 
     # -- events ----------------------------------------------------------------------------------
 
