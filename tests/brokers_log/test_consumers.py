@@ -334,6 +334,31 @@ def test_something_new_that_makes_no_epoch_is_no_cause_of_a_later_one() -> None:
     assert moves(events)[0][1:3] == ("member_joined", "b-1 joined")
 
 
+def test_a_member_that_changes_its_mind_again_and_again_takes_no_room() -> None:
+    log, watching = ConsumerLog(), Watching()
+    first_member(log)
+    watching.read(log.records)
+    size = len(watching.state or b"")
+    for number in range(100):
+        watching.read([log.member("a-1", "t", assignor=f"{number % 2}", ms=100)])
+    assert len(watching.state or b"") < size + 100
+
+
+def test_a_reason_names_few_members() -> None:
+    log, watching = ConsumerLog(), Watching()
+    first_member(log)
+    begin = len(log.records)
+    log.now_ms += 5
+    for number in range(9):
+        log.member(f"m{number}-1", "t")
+    log.epoch(11)
+    watching.read(log.records[:begin])
+    assert moves(watching.read(log.records[begin:]))[0][1:3] == (
+        "unknown",
+        "epochs not written down: 8; m0-1 joined, m1-1 joined, m2-1 joined and 6 more",
+    )
+
+
 def test_patterns() -> None:
     log, watching = ConsumerLog(), Watching()
     log.member("a-1", pattern="t|u.*", ms=5)

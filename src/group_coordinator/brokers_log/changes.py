@@ -251,10 +251,10 @@ def _facts_of_consumers(before: GroupPicture, after: GroupPicture, members: _Mem
             yield f"partitions gone: {len(was - now)}"
 
 
-def names(member_ids: Sequence[str]) -> str:
-    """Some members by their ids, and the number of the others."""
-    named = ", ".join(member_ids[:_NAMED])
-    return named if len(member_ids) <= _NAMED else f"{named} and {len(member_ids) - _NAMED} more"
+def names(every: Sequence[str]) -> str:
+    """Some of these, and the number of the others."""
+    named = ", ".join(every[:_NAMED])
+    return named if len(every) <= _NAMED else f"{named} and {len(every) - _NAMED} more"
 
 
 def _names(members: Iterable[PicturedMember]) -> str:

@@ -94,7 +94,8 @@ def _begin_epoch(telling: Telling, epoch: int, metadata_hash: int) -> Iterator[E
     if missing:
         # The group may have been at rest in between.
         group.rebalance = group.rebalance and Rebalance(None, RebalanceCause.UNKNOWN)
-    reason = "; ".join([*missing, *dict.fromkeys(each.what for each in news)]) or NOTHING_CHANGED
+    what = list(dict.fromkeys(each.what for each in news))
+    reason = "; ".join([*missing, *([names(what)] if what else ())]) or NOTHING_CHANGED
     yield from telling.tell_state(reason, cause, is_whole=not missing)
 
 

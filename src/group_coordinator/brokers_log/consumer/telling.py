@@ -59,8 +59,11 @@ class Telling:
         return self.group.state(is_settled=not self._unsettled)
 
     def note(self, cause: RebalanceCause, what: str) -> None:
-        """Note what may make a new epoch."""
-        self.group.news.append(News(cause, what, self.now_ms))
+        """Note what may make a new epoch, with which Kafka writes it."""
+        group = self.group
+        if group.news and group.news[-1].at_ms != self.now_ms:
+            group.news = []
+        group.news.append(News(cause, what, self.now_ms))
 
     def settle(self, member: WatchedMember) -> None:
         """Note whether a member has come to its target. Looking at all of them each time is quadratic."""
