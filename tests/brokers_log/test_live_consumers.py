@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -74,17 +75,19 @@ def in_short(topic_partitions: Iterable[Any]) -> str:
 class World:
     """The members, and what the two sides say of them."""
 
-    def __init__(self, servers: str, stack: ExitStack) -> None:
+    def __init__(
+        self, servers: str, stack: ExitStack, first: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._servers = servers
         self.members: list[Librdkafka] = []
         stack.callback(self.leave)
         self._judge = AdminClient({"bootstrap.servers": servers})
-        self.join("first")
+        self.join("first", **first)
         # A broker makes its log for the first group.
         wait_for(self.members[0].assignment, meanwhile=self.poll)
         self.log = stack.enter_context(closing(NamedLog(servers)))
 
-    def join(self, client_id: str, **more: str) -> Librdkafka:
+    def join(self, client_id: str, **more: str | None) -> Librdkafka:
         given = {"session_timeout_ms": None, "heartbeat_interval_ms": None, "group_protocol": "consumer"}
         config = given | {"client_id": client_id} | more
         self.members.append(Librdkafka(self._servers, ["t", "u"], GROUP, **config))
@@ -187,3 +190,37 @@ def test_what_is_told_is_what_the_coordinator_says(servers: str, tmp_path: Path)
         assert all(each.until is not None for each in (*story.assignments, *story.memberships, *story.waits))
         unread = [read_record(it.key, it.value) for it in world.log.records()]
         assert not [it for it in unread if isinstance(it, Unreadable)]
+
+
+def test_a_group_is_moved_to_the_other_protocol_and_back_while_it_has_members(servers: str) -> None:
+    """Kafka lets members of both protocols be in one group (`group.consumer.migration.policy`)."""
+    with ExitStack() as stack:
+        classic = {"group_protocol": "classic", "session_timeout_ms": "45000", "heartbeat_interval_ms": "500"}
+        world = World(servers, stack, classic)
+
+        def kind() -> str:
+            picture = world.log.picture()
+            return f"{picture['group_type']} {picture['state']} {len(picture['members'])}"
+
+        def becomes(told: str) -> None:
+            wait_for(lambda: kind() == told, meanwhile=world.poll, said=kind)
+
+        becomes("classic Stable 1")
+        newer = world.join("newer")
+        becomes("consumer Stable 2")
+        world.settle(2)
+        sessions = {it["client_id"]: it["session_timeout_ms"] for it in world.log.picture()["members"]}
+        assert sessions == {"first": 45_000, "newer": 0}
+        world.members.remove(newer)
+        newer.close()
+        becomes("classic Stable 1")
+        changes = [it for it in world.log.told(Channel.EVENTS) if it["event"] == "group_type_changed"]
+        assert [(it["from"], it["to"]) for it in changes] == [
+            ("classic", "consumer"),
+            ("consumer", "classic"),
+        ]
+        told = [it["client_id"] for it in world.log.told(Channel.EVENTS) if it["event"] == "member_added"]
+        assert told == ["first", "newer"]
+        gone = [it["client_id"] for it in world.log.told(Channel.EVENTS) if it["event"] == "member_removed"]
+        assert gone == ["newer"]
+        assert "group_deleted" not in world.log.kinds()

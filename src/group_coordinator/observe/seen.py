@@ -44,7 +44,6 @@ _SAID_S = 60.0
 _MISSED = {
     "unreadable_records": "records that cannot be read",
     "unwritten_records": "records that are too large for their topic",
-    "unnamed_topics": "topics that Kafka knows by no name, or does not let us describe",
 }
 
 
