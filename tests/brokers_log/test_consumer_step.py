@@ -206,8 +206,13 @@ def test_records_of_a_third_protocol_in_between() -> None:
     check_cuts(records, [3], ALL)
 
 
+def test_a_target_without_its_epoch() -> None:
+    records = drawn([("member", "c-1", "t", None, 0), ("epoch", 0, 0, 0), ("target", "c-1", {0}, 0)])
+    check_cuts(records, [2], ALL)
+
+
 @pytest.mark.drawn
-@settings(max_examples=cases(300, deep=2_500))
+@settings(max_examples=cases(300, deep=5_000))
 @given(st.lists(CHANGES, min_size=1, max_size=30), st.data())
 def test_any_cut_of_any_log(changes: list[Any], data: st.DataObject) -> None:
     records = drawn(changes)
@@ -265,7 +270,7 @@ def test_what_members_have_follows_from_the_events() -> None:
 
 
 @pytest.mark.drawn
-@settings(max_examples=cases(300, deep=2_500))
+@settings(max_examples=cases(300, deep=5_000))
 @given(st.lists(CHANGES, min_size=1, max_size=30))
 def test_members_and_states_follow_from_the_events(changes: list[Any]) -> None:
     watching, reader = Watching(), Reader()

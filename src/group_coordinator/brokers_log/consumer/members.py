@@ -92,7 +92,7 @@ def target(telling: Telling, member_id: str, partitions: ById) -> None:
     member = telling.group.members.setdefault(member_id, WatchedMember(member_id))
     target = telling.group.packed(partitions, telling.names)
     if target != member.target:
-        member.target = target
+        member.target, telling.is_changed = target, True
         telling.group.retargeted.append(member_id)
 
 
