@@ -38,6 +38,55 @@ public class Records {
             .setMemberId(id).setClientId(client).setClientHost(host).setSessionTimeout(sessionMs);
     }
 
+    static final Uuid ORDERS = Uuid.fromString("xtzWWN4bTjitpL3kfd9s5g");
+    static final Uuid BILLS = new Uuid(1, 2);
+
+    static ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions held(Uuid topic, Integer... partitions) {
+        return new ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions()
+            .setTopicId(topic).setPartitions(List.of(partitions));
+    }
+
+    static ConsumerGroupTargetAssignmentMemberValue.TopicPartition target(Uuid topic, Integer... partitions) {
+        return new ConsumerGroupTargetAssignmentMemberValue.TopicPartition()
+            .setTopicId(topic).setPartitions(List.of(partitions));
+    }
+
+    static void ofConsumers() {
+        value("epoch_0", 0, new ConsumerGroupMetadataValue().setEpoch(7));
+        value("epoch_0_with_hash", 0, new ConsumerGroupMetadataValue().setEpoch(7).setMetadataHash(-2));
+        value("partition_metadata_0", 0, new ConsumerGroupPartitionMetadataValue().setTopics(List.of(
+            new ConsumerGroupPartitionMetadataValue.TopicMetadata()
+                .setTopicId(ORDERS).setTopicName("orders").setNumPartitions(3))));
+        value("member_0", 0, new ConsumerGroupMemberMetadataValue()
+            .setInstanceId(null).setRackId(null).setServerAssignor(null).setClassicMemberMetadata(null)
+            .setClientId("c1").setClientHost("/10.0.0.7").setSubscribedTopicNames(List.of("bills", "orders"))
+            .setSubscribedTopicRegex(null).setRebalanceTimeoutMs(300_000));
+        value("member_0_with_all", 0, new ConsumerGroupMemberMetadataValue()
+            .setInstanceId("one").setRackId("rack").setClientId("c1").setClientHost("/10.0.0.7")
+            .setSubscribedTopicRegex("o.*").setRebalanceTimeoutMs(-1).setServerAssignor("range")
+            .setClassicMemberMetadata(new ConsumerGroupMemberMetadataValue.ClassicMemberMetadata()
+                .setSessionTimeoutMs(45_000).setSupportedProtocols(List.of(
+                    new ConsumerGroupMemberMetadataValue.ClassicProtocol()
+                        .setName("range").setMetadata(new byte[]{0, 1})))));
+        value("assignment_epoch_0", 0, new ConsumerGroupTargetAssignmentMetadataValue().setAssignmentEpoch(6));
+        value("assignment_epoch_0_with_time", 0, new ConsumerGroupTargetAssignmentMetadataValue()
+            .setAssignmentEpoch(6).setAssignmentTimestamp(AT));
+        value("target_0", 0, new ConsumerGroupTargetAssignmentMemberValue()
+            .setTopicPartitions(List.of(target(ORDERS, 0, 2), target(BILLS, 5))));
+        value("target_0_of_nothing", 0, new ConsumerGroupTargetAssignmentMemberValue());
+        value("share_0", 0, new ConsumerGroupCurrentMemberAssignmentValue()
+            .setMemberEpoch(6).setPreviousMemberEpoch(5).setState((byte) 1)
+            .setAssignedPartitions(List.of(held(ORDERS, 0, 2)))
+            .setPartitionsPendingRevocation(List.of(held(ORDERS, 1), held(BILLS, 5))));
+        value("share_0_with_epochs", 0, new ConsumerGroupCurrentMemberAssignmentValue()
+            .setMemberEpoch(6).setPreviousMemberEpoch(5)
+            .setAssignedPartitions(List.of(held(ORDERS, 0, 2).setAssignmentEpochs(List.of(4, 6)))));
+        value("share_0_away", 0, new ConsumerGroupCurrentMemberAssignmentValue()
+            .setMemberEpoch(-2).setPreviousMemberEpoch(6));
+        value("pattern_0", 0, new ConsumerGroupRegularExpressionValue()
+            .setTopics(List.of("orders", "old")).setVersion(900).setTimestamp(AT));
+    }
+
     public static void main(String[] arguments) {
         String group = "größe";
         key("key_0", 0, new LegacyOffsetCommitKey().setGroup(group).setTopic("orders").setPartition(7));
@@ -63,7 +112,7 @@ public class Records {
                 new OffsetCommitValue().setOffset(1L << 40).setMetadata("é").setCommitTimestamp(AT);
             if (version >= 3) offset.setLeaderEpoch(5);
             if (version == 1) offset.setExpireTimestamp(AT + 1);
-            if (version == 4) offset.setTopicId(Uuid.fromString("xtzWWN4bTjitpL3kfd9s5g"));
+            if (version == 4) offset.setTopicId(ORDERS);
             value("offset_" + version, version, offset);
         }
         value("offset_4_without_topic_id", 4, new OffsetCommitValue().setOffset(42).setCommitTimestamp(AT));
@@ -96,5 +145,6 @@ public class Records {
                 .setProtocolType("consumer").setGeneration(3).setProtocol(null).setLeader(null)
                 .setCurrentStateTimestamp(AT));
         }
+        ofConsumers();
     }
 }

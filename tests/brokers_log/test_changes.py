@@ -302,11 +302,11 @@ def test_a_group_that_goes_over_to_another_protocol() -> None:
     """Kafka writes a tombstone, although it has members, and then records that are not read."""
     log, watching = Log(), Watching()
     watching.read([log.stable(1, M("a")), log.commit(0, 5)])
-    events = watching.read([log.delete(), log.of_kind(3), log.of_kind(5)])
+    events = watching.read([log.delete(), log.of_kind(17), log.of_kind(18)])
     assert kinds(events) == ["Stable>Dead", "group_deleted"]
     assert "another protocol" in events[0]["reason"]
     assert watching.picture is None
-    assert watching.skipped == {3: 1, 5: 1}
+    assert watching.skipped == {17: 1, 18: 1}
 
 
 def test_a_tombstone_of_a_group_that_is_not_known() -> None:

@@ -5,11 +5,25 @@ from __future__ import annotations
 import struct
 from functools import cache
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from group_coordinator.brokers_log.consumer.records import (
+    AssignmentEpoch,
+    ConsumerRecord,
+    GroupEpoch,
+    MemberFacts,
+    MemberRecord,
+    MemberShare,
+    MemberTarget,
+    Obsolete,
+    ResolvedPattern,
+    Share,
+    is_tombstone,
+)
 from group_coordinator.brokers_log.records import (
     GroupMetadata,
     OffsetCommit,
@@ -17,10 +31,13 @@ from group_coordinator.brokers_log.records import (
     Unreadable,
     group_key,
     read_record,
+    topic_ids,
 )
 from group_coordinator.coordinator_state.committed import CommittedOffset
 from group_coordinator.coordinator_state.foreign import MOST_MS
+from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.responses import GroupPicture
+from tests.brokers_log.consumers import AWAY, UNREVOKED, ConsumerLog, topic_id
 from tests.brokers_log.kafka import Log, M, text
 from tests.depth import cases
 
@@ -101,9 +118,79 @@ def test_tombstones() -> None:
     assert read_record(recorded()["key_2"], None) == GroupMetadata(GROUP, None)
 
 
-@pytest.mark.parametrize("kind", [3, 4, 5, 6, 7, 8, 10, 11, 15, 16, 17, 23])
-def test_records_of_newer_protocols_are_named(kind: int) -> None:
-    is_group = kind in {3, 11, 17}
+ORDERS, BILLS = str(UUID("c6dcd658-de1b-4e38-ada4-bde47ddf6ce6")), str(UUID(int=(1 << 64) + 2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "read"),
+    [
+        (3, "epoch_0", GroupEpoch(7)),
+        (3, "epoch_0_with_hash", GroupEpoch(7, 2**64 - 2)),
+        (4, "partition_metadata_0", Obsolete()),
+        (
+            5,
+            "member_0",
+            MemberRecord("m", MemberFacts("c1", "/10.0.0.7", ("bills", "orders"), 300_000)),
+        ),
+        (
+            5,
+            "member_0_with_all",
+            MemberRecord("m", MemberFacts("c1", "/10.0.0.7", (), -1, "one", "o.*", "range", 45_000)),
+        ),
+        (6, "assignment_epoch_0", AssignmentEpoch(6)),
+        (6, "assignment_epoch_0_with_time", AssignmentEpoch(6)),
+        (7, "target_0", MemberTarget("m", {ORDERS: {0, 2}, BILLS: {5}})),
+        (7, "target_0_of_nothing", MemberTarget("m", {})),
+        (8, "share_0", MemberShare("m", Share(6, 1, {ORDERS: {0, 2}}, {ORDERS: {1}, BILLS: {5}}))),
+        (8, "share_0_with_epochs", MemberShare("m", Share(6, 0, {ORDERS: {0, 2}}, {}))),
+        (8, "share_0_away", MemberShare("m", Share(-2, 0, {}, {}))),
+        (16, "pattern_0", ResolvedPattern("a.*", ("orders", "old"))),
+    ],
+)
+def test_a_record_of_a_group_of_the_consumer_protocol(kind: int, name: str, read: ConsumerRecord) -> None:
+    assert read_record(recorded()[f"key_{kind}"], recorded()[name]) == read
+    assert not is_tombstone(read)
+
+
+@pytest.mark.parametrize(
+    ("kind", "read"),
+    [
+        (3, GroupEpoch(None)),
+        (5, MemberRecord("m", None)),
+        (6, AssignmentEpoch(None)),
+        (7, MemberTarget("m", None)),
+        (8, MemberShare("m", None)),
+        (16, ResolvedPattern("a.*", None)),
+    ],
+)
+def test_tombstones_of_the_consumer_protocol(kind: int, read: ConsumerRecord) -> None:
+    assert read_record(recorded()[f"key_{kind}"], None) == read
+    assert is_tombstone(read)
+
+
+def test_a_member_of_which_it_is_not_said_that_its_protocol_is_not_classic() -> None:
+    """Kafka always says so. Its own reader would take it for a classic one without a session."""
+    value = recorded()["member_0"]
+    assert value.endswith(b"\1\0\1\0")
+    read = read_record(recorded()["key_5"], value[:-4] + b"\0")
+    assert read == read_record(recorded()["key_5"], value)
+
+
+def test_ids_of_topics_are_found_before_the_records_are_taken() -> None:
+    pairs = [(7, "target_0"), (8, "share_0"), (7, None), (8, None), (5, "member_0"), (8, "epoch_0")]
+    records = [
+        Record("l", 0, number, 0, recorded()[f"key_{kind}"], None if name is None else recorded()[name])
+        for number, (kind, name) in enumerate(pairs)
+    ]
+    assert topic_ids(records[2:]) == set()
+    assert topic_ids(records[:1]) == topic_ids(records) == {ORDERS, BILLS}
+    nothing = recorded()["target_0"].replace(UUID(BILLS).bytes, bytes(16))
+    assert topic_ids([records[0]._replace(value=nothing), records[0]._replace(key=None)]) == {ORDERS}
+
+
+@pytest.mark.parametrize("kind", [10, 11, 15, 17, 23])
+def test_records_of_other_protocols_are_named(kind: int) -> None:
+    is_group = kind in {11, 17}
     key = recorded()[f"key_{kind}"]
     assert read_record(key, b"anything") == Unknown(kind, GROUP, is_group, is_tombstone=False)
     assert read_record(key, None) == Unknown(kind, GROUP, is_group, is_tombstone=True)
@@ -119,6 +206,27 @@ def test_the_versions_that_are_written_by_hand_are_those_of_kafka() -> None:
     assert log.group_key == recorded()["key_2"]
     assert log.offset_key("orders", 7) == recorded()["key_1"]
     assert log.group_value("consumer", 3, None, None, (), AT) == recorded()["empty_group_3"]
+    of_consumers = ConsumerLog(GROUP)
+    assert of_consumers.pattern("a.*").key == recorded()["key_16"]
+    for record, kind, name in (
+        (of_consumers.epoch(7), 3, "epoch_0"),
+        (of_consumers.epoch(7, metadata_hash=-2), 3, "epoch_0_with_hash"),
+        (of_consumers.member("m", "bills", "orders"), 5, "member_0"),
+        (of_consumers.assigned(6), 6, "assignment_epoch_0"),
+        (of_consumers.target("m"), 7, "target_0_of_nothing"),
+        (of_consumers.share("m", AWAY), 8, None),
+    ):
+        assert record.key == recorded()[f"key_{kind}"]
+        # A member by hand is called by its client id.
+        assert name is None or record.value == recorded()[name].replace(b"\3c1", b"\2m")
+    odd = ConsumerLog(GROUP)
+    assert read_record(odd.of_member(7, "m"), odd.target("m", t=[0, 2]).value) == MemberTarget(
+        "m", {topic_id("t"): {0, 2}}
+    )
+    share = odd.share("m", 6, state=UNREVOKED, t=[0], pending={"u": [1]})
+    assert read_record(share.key, share.value) == MemberShare(
+        "m", Share(6, 1, {topic_id("t"): {0}}, {topic_id("u"): {1}})
+    )
 
 
 # -- as nobody should ------------------------------------------------------------------------------------
@@ -134,6 +242,8 @@ def reason(key: bytes | None, value: bytes | None) -> str:
 def test_a_newer_version_is_not_read() -> None:
     assert reason(recorded()["key_1"], b"\0\5") == "a value of version 5, and not of 0 to 4"
     assert reason(recorded()["key_2"], b"\xff\xff") == "a value of version -1, and not of 0 to 4"
+    assert reason(recorded()["key_8"], b"\0\1") == "a value of version 1, and not of 0 to 0"
+    assert read_record(recorded()["key_4"], b"\0\1") == Obsolete()
 
 
 def test_a_key_that_is_none() -> None:
@@ -142,10 +252,23 @@ def test_a_key_that_is_none() -> None:
     assert [group_key(key) for key in (None, b"", b"\0\2", b"\0\2\0\3ab", b"\0\2\xff\xff")] == [None] * 5
 
 
+KINDS_BY_NAME = {
+    "epoch": 3,
+    "partition_metadata": 4,
+    "member": 5,
+    "assignment_epoch": 6,
+    "target": 7,
+    "share": 8,
+    "pattern": 16,
+}
+
+
 @pytest.mark.parametrize("name", [name for name in recorded() if not name.startswith("key_")])
 def test_a_record_that_is_cut_off_is_unreadable(name: str) -> None:
-    key = recorded()["key_1" if "offset" in name else "key_2"]
-    value = recorded()[name]
+    kind = KINDS_BY_NAME.get(name.partition("_0")[0], 1 if "offset" in name else 2)
+    if kind == 4:
+        return
+    key, value = recorded()[f"key_{kind}"], recorded()[name]
     for end in range(len(value)):
         reason(key, value[:end])
     for end in range(len(key)):

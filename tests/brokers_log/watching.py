@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from group_coordinator.brokers_log.records import topic_ids
 from group_coordinator.brokers_log.step import ObserveConfig, Observed, step
+from group_coordinator.coordinator_state.consumer_protocol import partitions_of
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, Output
+from tests.brokers_log.consumers import NAMES
 from tests.brokers_log.kafka import GROUP
 
-__all__ = ["ALL", "Watching"]
+__all__ = ["ALL", "Watching", "kinds", "partitions"]
 
 ALL = ObserveConfig(commits_interval_ms=0)
 """Events tell of each commit."""
@@ -21,8 +25,10 @@ ALL = ObserveConfig(commits_interval_ms=0)
 class Watching:
     """One group that is watched: its state, and all that was written about it."""
 
-    def __init__(self, config: ObserveConfig = ALL, group: str = GROUP) -> None:
-        self.config, self.group = config, group
+    def __init__(
+        self, config: ObserveConfig = ALL, group: str = GROUP, names: Mapping[str, str] = NAMES
+    ) -> None:
+        self.config, self.group, self.names = config, group, names
         self.state: bytes | None = None
         self.deadline_ms: int | None = None
         self.outputs: list[Output] = []
@@ -30,8 +36,10 @@ class Watching:
         self.results: list[Observed] = []
 
     def read(self, records: Iterable[Record], watermark_ms: int = 0) -> list[dict[str, Any]]:
-        """Take a batch; returns its events."""
-        result = step(self.group.encode(), self.state, records, watermark_ms, self.config)
+        """Take a batch, with the names that can be found out of its topics; returns its events."""
+        batch = list(records)
+        names = {each: self.names[each] for each in topic_ids(batch) if each in self.names}
+        result = step(self.group.encode(), self.state, batch, watermark_ms, self.config, names)
         self.state, self.deadline_ms = result.state, result.deadline_ms
         self.outputs += result.outputs
         self.skipped += result.skipped
@@ -60,7 +68,12 @@ class Watching:
         return self.newest(Channel.GROUPS).get(self.group.encode())
 
 
-def kinds(events: Sequence[dict[str, Any]]) -> list[str]:
+def partitions(assignment: str) -> str:
+    """The partitions in an assignment of an event or a picture, in short."""
+    return " ".join(f"{topic}{each}" for topic, each in partitions_of(base64.b64decode(assignment)))
+
+
+def kinds(events: Sequence[dict[str, Any]]) -> list[str]:  # noqa: C901 - one for each kind of event
     """The events in short."""
     told = []
     for event in events:
@@ -71,6 +84,22 @@ def kinds(events: Sequence[dict[str, Any]]) -> list[str]:
                 told.append(f"{event['event'][7:]} {event['member_id']}")
             case "member_fenced":
                 told.append(f"fenced {event['member_id']} by {event['replaced_by']}")
+            case "target_assigned":
+                told.append(f"targets of {' '.join(each['member_id'] for each in event['assignments'])}")
+            case "member_reconciled":
+                revoking = partitions(event["revoking"])
+                told.append(
+                    f"{event['member_id']} has {partitions(event['assignment'])}"
+                    + (f" and gives up {revoking}" if revoking else "")
+                )
+            case "subscription_changed":
+                told.append(f"{event['member_id']} reads {' '.join(event['topics'])}")
+            case "topics_changed":
+                told += [f"{each['pattern']} matches {each['topics']}" for each in event["patterns"]]
+            case "group_type_changed":
+                told.append(f"{event['from']} to {event['to']}")
+            case "member_away":
+                told.append(f"away {event['member_id']}")
             case "generation_completed":
                 told.append(f"generation {event['generation_id']} of {' '.join(event['members'])}")
             case kind:

@@ -131,6 +131,7 @@ CONSUMERS: list[Event] = [
     TargetAssigned(
         **HEAD, assignment_epoch=7, protocol_name="uniform", assignments=[MemberAssigned("c1", b"")]
     ),
+    TargetAssigned(**HEAD, assignment_epoch=7, protocol_name="", assignments=[MemberAssigned("c1", b"")]),
     StateChanged(**HEAD, from_="Assigning", to="Reconciling", reason="the work was divided again"),
     MemberReconciled(
         **HEAD,

@@ -18,6 +18,7 @@ from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.explain import Explainer, Sentence
+from tests.brokers_log.consumers import AWAY, UNREVOKED, ConsumerLog
 from tests.brokers_log.kafka import Log, M
 from tests.brokers_log.watching import Watching
 from tests.coordinator_state.scenario import Scenario
@@ -147,6 +148,30 @@ def at_the_brokers() -> list[AnyEvent]:
     return [msgspec.convert(each, AnyEvent) for each in watching.events]
 
 
+def consumers_at_the_brokers() -> list[AnyEvent]:
+    log, watching = ConsumerLog(now_ms=0), Watching()
+    log.joins("a-1", 2, {"a-1": [0, 1]}, instance="a")
+    log.share("a-1", 2, t=[0, 1])
+    log.now_ms = 9_000
+    log.joins("b-1", 3, {"a-1": [0], "b-1": [1]})
+    log.share("a-1", 2, state=UNREVOKED, t=[0], pending={"t": [1]}, ms=1_000)
+    log.share("a-1", 3, t=[0], ms=2_000)
+    log.share("b-1", 3, t=[1], ms=500)
+    log.share("a-1", AWAY, t=[0], ms=1_000)
+    log.gone("a-1", ms=1_000)
+    log.member("a-2", "t", instance="a")
+    log.share("a-2", 3, t=[0])
+    log.commit(1, 9, ms=1_000)
+    log.leaves("b-1", 4, ms=6_000)
+    log.divided(4, {"a-2": [0, 1]})
+    log.share("a-2", 4, t=[0, 1])
+    log.epoch(9, ms=50_000)
+    log.divided(9, {"a-2": [0]})
+    log.share("a-2", 9, t=[0])
+    watching.read(log.records)
+    return [msgspec.convert(each, AnyEvent) for each in watching.events]
+
+
 TOLD = {
     "the coordinator: a day": events(a_day()),
     "the coordinator: a night": events(a_night()),
@@ -166,6 +191,7 @@ TOLD = {
     "consumers: a handover that is not over": consumers.events(consumers.a_handover())[:13],
     "consumers: a day of troubles": consumers.events(consumers.a_day_of_troubles()),
     "the brokers": at_the_brokers(),
+    "the brokers: consumers": consumers_at_the_brokers(),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from group_coordinator.brokers_log.step import ObserveConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.observe.function import FunctionArguments, ObserveFunction
 from group_coordinator.observe.seen import Missed, Seen, SeenMetrics
+from tests.brokers_log.consumers import NAMES, ConsumerLog, topic_id
 from tests.brokers_log.kafka import GROUP, Log, M
+from tests.brokers_log.watching import partitions
 from tests.streaming.states import group_state
 
 TOPICS = {channel: f"b.{channel.value}" for channel in (Channel.GROUPS, Channel.OFFSETS, Channel.EVENTS)}
@@ -27,7 +30,8 @@ class Called:
         self, log: Log | None, now_ms: int, stored: bytes | None = None, largest: int = 1_000_000
     ) -> None:
         self.seen: Seen = Counter()
-        arguments = FunctionArguments(ObserveConfig(), TOPICS, largest)
+        self.asked: list[set[str]] = []
+        arguments = FunctionArguments(ObserveConfig(), TOPICS, largest, self.names)
         self.state = group_state(
             stored, -1, planned_ms=now_ms, timeout=GroupStateTimeout.ProcessingTimeTimeout
         )
@@ -35,6 +39,10 @@ class Called:
         columns = [(it.partition, it.offset, it.timestamp_ms, it.key, it.value) for it in records]
         function = ObserveFunction(arguments, self.seen.update)
         self.rows = [row for part in function.parts((KEY,), columns, self.state) for row in part]
+
+    def names(self, ids: Collection[str]) -> Mapping[str, str]:
+        self.asked.append(set(ids))
+        return {each: NAMES[each] for each in ids if each in NAMES}
 
     def events(self) -> list[dict[str, Any]]:
         return [json.loads(value or b"") for topic, _, value, _, _ in self.rows if topic == "b.events"]
@@ -93,6 +101,21 @@ def test_record_that_cannot_be_read_is_counted_and_ends_nothing(value: bytes) ->
     assert sum(count for (what, _), count in called.seen.items() if what == "unreadable_records") == 1
 
 
+def test_names_are_asked_for_where_records_have_ids_alone() -> None:
+    log = ConsumerLog()
+    log.joins("a-1", 2, {"a-1": [0]})
+    log.share("a-1", 2, t=[0], gone=[1])
+    called = Called(log, log.now_ms)
+    assert called.asked == [{topic_id("t"), topic_id("gone")}]
+    assert called.seen["unnamed_topics", "unknown"] == 1
+    (told,) = [each for each in called.events() if each["event"] == "member_reconciled"]
+    assert partitions(told["assignment"]) == f"{topic_id('gone')}1 t0"
+    later = ConsumerLog(now_ms=log.now_ms)
+    later.offset = log.offset
+    later.commit(0, 5)
+    assert Called(later, log.now_ms, called.stored).asked == []
+
+
 def test_group_that_is_gone_leaves_nothing_behind() -> None:
     log = Log()
     log.empty(1)
@@ -119,14 +142,14 @@ def test_what_is_missed_is_told_at_once_and_then_once_a_minute() -> None:
 
 
 def test_metrics_are_there_by_kind() -> None:
-    seen: Seen = Counter({("skipped_records", "3"): 4, ("events", "group_created"): 1})
+    seen: Seen = Counter({("skipped_records", "11"): 4, ("events", "group_created"): 1})
     values = {
         (sample.name, *sample.labels.values()): sample.value
         for family in SeenMetrics(lambda: seen).collect()
         for sample in family.samples
     }
     assert {name: value for name, value in values.items() if value} == {
-        ("group_coordinator_observed_skipped_records_total", "3"): 4,
+        ("group_coordinator_observed_skipped_records_total", "11"): 4,
         ("group_coordinator_observed_events_total", "group_created"): 1,
     }
-    assert len(values) == 3 + 5 - 1, "those that an alert waits for are there from the start"
+    assert len(values) == 2 + 1 + 5 + 1, "those that an alert waits for are there from the start"

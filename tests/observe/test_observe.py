@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from group_coordinator.brokers_log.records import group_key
+from group_coordinator.brokers_log.records import group_key, topic_ids
 from group_coordinator.brokers_log.step import ObserveConfig, step
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel
@@ -114,14 +114,17 @@ def events_of(records: list[Any], group: str) -> list[dict[str, Any]]:
     return list({event["event_id"]: event for event in told}.values())
 
 
-def expected(records: list[Any], group: str) -> list[dict[str, Any]]:
-    """The events that the whole log gives in one call."""
+def expected(
+    records: list[Any], group: str, names: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
+) -> list[dict[str, Any]]:
+    """The events that the whole log gives in one call. `names`: finds names of topics out, by their ids."""
     log = [
         Record(BROKERS_LOG, it.partition, it.offset, it.timestamp, it.key, it.value)
         for it in records
         if group_key(it.key) == group.encode()
     ]
-    result = step(group.encode(), None, log, 0, ObserveConfig(commits_interval_ms=0))
+    config = ObserveConfig(commits_interval_ms=0)
+    result = step(group.encode(), None, log, 0, config, names(topic_ids(log)))
     return [json.loads(it.value or b"") for it in result.outputs if it.channel is Channel.EVENTS]
 
 

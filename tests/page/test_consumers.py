@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import msgspec
 import pytest
 
+from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import Story
 from group_coordinator.page.group_page import View, now_part
@@ -14,6 +16,8 @@ from group_coordinator.page.html import said
 from group_coordinator.page.memory import Memory
 from group_coordinator.page.questions import targets_of
 from group_coordinator.page.recent import Move, Rebalances, Recent
+from tests.brokers_log.consumers import UNRELEASED, UNREVOKED, ConsumerLog
+from tests.brokers_log.watching import Watching
 from tests.history import consumers
 from tests.history.consumers import Consumers, a_day_of_troubles, a_handover
 
@@ -41,12 +45,12 @@ def remembered(group: Consumers, *, since_event: int = 0) -> Memory:
     return memory
 
 
-def shown(memory: Memory, at_ms: int) -> str:
+def shown(memory: Memory, at_ms: int, of: Literal["coordinator", "brokers"] = "coordinator") -> str:
     picture, story = memory.picture("orders"), memory.story("orders")
     return now_part(
         View(
             where={"group_id": "orders"},
-            of="coordinator",
+            of=of,
             story=story,
             picture=picture,
             asked=None,
@@ -77,6 +81,34 @@ def test_the_page_says_who_still_holds_what_another_one_waits_for_and_since_when
     assert [words(row).split(" m")[0] for row in rows] == [
         "c-m1 orders 0-3 orders 0-1 2",
         "c-m2 nothing orders 2-3 3",
+    ]
+
+
+def test_the_page_says_the_same_of_a_group_at_the_brokers() -> None:
+    log, watching = ConsumerLog("orders", now_ms=0), Watching(group="orders")
+    log.joins("m1-1", 2, {"m1-1": [0, 1]})
+    log.share("m1-1", 2, t=[0, 1])
+    log.now_ms = 4_000
+    log.joins("m2-1", 3, {"m1-1": [0], "m2-1": [1]})
+    log.share("m2-1", 3, state=UNRELEASED)
+    log.share("m1-1", 2, state=UNREVOKED, t=[0], pending={"t": [1]}, ms=1_000)
+    watching.read(log.records)
+    memory = Memory()
+    for offset, output in enumerate(watching.outputs):
+        if output.channel is Channel.EVENTS:
+            memory.take_event(offset, output.value or b"")
+        else:
+            memory.take_picture(output.key or b"", output.value)
+
+    html = shown(memory, 9_000, "brokers")
+
+    told = words(html)
+    assert "m1 still holds t 1, which m2 waits for, since 00:00:05 UTC" in told
+    assert "epoch 3 · 2 members · at the brokers · consumer protocol (KIP-848)" in told
+    rows = re.findall(r"<tr>(.*?)</tr>", html.partition("Members</h2>")[2], re.DOTALL)[1:3]
+    assert [words(row) for row in rows] == [
+        "m1 t 0-1 t 0 2 m1-1 dynamic /10.0.0.7 not told",
+        "m2 nothing t 1 3 m2-1 dynamic /10.0.0.7 not told",
     ]
 
 

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.responses import PicturedMember
 
-__all__ = ["changed", "deleted", "empty_group"]
+__all__ = ["NOTHING_CHANGED", "changed", "deleted", "empty_group", "names"]
 
 T = TypeVar("T")
 
+NOTHING_CHANGED = "nothing has changed that is written down"
 _NAMED = 3
 """Members that a reason names at most. It has the number of the others."""
 _PREPARING, _COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
@@ -144,7 +145,7 @@ def _rebalanced(
         )
     # Nothing but a join begins a rebalance of a group without members.
     cause = RebalanceCause.UNKNOWN if before.members else RebalanceCause.MEMBER_JOINED
-    reason = "; ".join(_facts(before, after, members)) or "nothing has changed that is written down"
+    reason = "; ".join(_facts(before, after, members)) or NOTHING_CHANGED
     yield StateChanged(**now, from_=before.state, to=_PREPARING, reason=reason, cause=cause)
     now["generation_id"] = after.generation_id
     if not after.members:
@@ -250,10 +251,14 @@ def _facts_of_consumers(before: GroupPicture, after: GroupPicture, members: _Mem
             yield f"partitions gone: {len(was - now)}"
 
 
-def _names(members: Sequence[PicturedMember]) -> str:
-    """Some members by their ids, and the number of the others."""
-    named = ", ".join(each.member_id for each in members[:_NAMED])
-    return named if len(members) <= _NAMED else f"{named} and {len(members) - _NAMED} more"
+def names(every: Sequence[str]) -> str:
+    """Some of these, and the number of the others."""
+    named = ", ".join(every[:_NAMED])
+    return named if len(every) <= _NAMED else f"{named} and {len(every) - _NAMED} more"
+
+
+def _names(members: Iterable[PicturedMember]) -> str:
+    return names([each.member_id for each in members])
 
 
 def _owned(members: Iterable[PicturedMember]) -> set[tuple[str, int]] | None:

@@ -1,41 +1,72 @@
-"""The records of `__consumer_offsets`, as all versions of Kafka up to 4.2 write them.
+"""The records of `__consumer_offsets`, as all versions of Kafka up to 4.4 write them.
 
-The number that a key begins with is the kind of the record, and no version. Kinds 0 and 1 are offsets, 2 is
-a group of the classic protocol, and the others are of newer protocols. A value begins with its version. A
-reader of newer records than it knows has to go on, and say so.
+The number that a key begins with is the kind of the record, and no version. Kinds 0 and 1 are offsets, and 2
+is a group of the classic protocol. Kinds 3 to 8 and 16 are of the consumer protocol (`consumer/records.py`).
+The others are of share groups and Streams. A value begins with its version. A reader of newer records than
+it knows has to go on, and say so.
 
 Source: OffsetCommitKey.json, OffsetCommitValue.json, GroupMetadataKey.json, GroupMetadataValue.json and
-CoordinatorRecordType of Apache Kafka 4.2.
+CoordinatorRecordType of Apache Kafka 4.4.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from group_coordinator.brokers_log.consumer.records import (
+    KINDS,
+    ConsumerRecord,
+    MemberShare,
+    MemberTarget,
+    Share,
+    read_consumer_record,
+)
+from group_coordinator.brokers_log.values import (
+    NewerError,
+    limited_ms,
+    read_value,
+    text,
+    text_or_none,
+    uuid_of,
+)
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.committed import CommittedOffset
-from group_coordinator.coordinator_state.foreign import MOST_MS
 from group_coordinator.coordinator_state.responses import GroupPicture, PicturedMember
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.wire import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
 
-__all__ = ["AnyRecord", "GroupMetadata", "OffsetCommit", "Unknown", "Unreadable", "group_key", "read_record"]
+    from group_coordinator.coordinator_state.log import Record
+
+    T = TypeVar("T")
+
+__all__ = [
+    "AnyRecord",
+    "GroupMetadata",
+    "OffsetCommit",
+    "Unknown",
+    "Unreadable",
+    "group_key",
+    "read_record",
+    "topic_ids",
+]
 
 _OFFSET_COMMITS = frozenset({0, 1})
 _GROUP_METADATA = 2
-_GROUPS_OF_NEWER_PROTOCOLS = frozenset({3, 11, 17})
-"""Of the `consumer` protocol, share groups and Streams: the record that is there as long as its group."""
+_GROUPS_OF_OTHER_PROTOCOLS = frozenset({11, 17})
+"""Of share groups and Streams: the record that is there as long as its group."""
 
 _NEWEST_VALUE = 4
 _FLEXIBLE = 4
 """The version of both values that has compact lengths and tagged fields."""
 _OFFSET_WITH_EXPIRY, _OFFSET_WITH_EPOCH = 1, 3
-_TAG_OF_TOPIC_ID, _UUID_BYTES = 0, 16
+_WITH_IDS = frozenset({b"\0\7", b"\0\10"})
+"""The beginnings of the keys of kinds 7 and 8."""
+_TAG_OF_TOPIC_ID = 0
 _GROUP_WITH_REBALANCE_TIMEOUT, _GROUP_WITH_TIMESTAMP, _GROUP_WITH_INSTANCES = 1, 2, 3
 
 
@@ -61,7 +92,10 @@ class GroupMetadata(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """A record of another kind. `is_group`: it is there as long as its group. `is_tombstone`: it is gone."""
+    """A record of a kind that is not read.
+
+    `is_group`: it is there as long as its group. `is_tombstone`: it is gone.
+    """
 
     kind: int
     group_id: str
@@ -76,8 +110,7 @@ class Unreadable(NamedTuple):
     is_newer: bool = False
 
 
-T = TypeVar("T")
-AnyRecord: TypeAlias = OffsetCommit | GroupMetadata | Unknown | Unreadable
+AnyRecord: TypeAlias = OffsetCommit | GroupMetadata | ConsumerRecord | Unknown | Unreadable
 
 
 def group_key(key: bytes | None) -> bytes | None:
@@ -99,53 +132,66 @@ def read_record(key: bytes | None, value: bytes | None) -> AnyRecord:
         return Unreadable("the record has no key")
     try:
         place = Place(key, is_flexible=False)
-        kind, group_id = place.number(2), _text(place)
-        if kind in _OFFSET_COMMITS:
-            return OffsetCommit(group_id, _text(place), place.number(4), _read(value, _committed))
-        if kind == _GROUP_METADATA:
-            return GroupMetadata(group_id, _read(value, partial(_group, group_id)))
-        return Unknown(kind, group_id, kind in _GROUPS_OF_NEWER_PROTOCOLS, value is None)
-    except _NewerError as error:
+        kind, group_id = place.number(2), text(place)
+        return _of_kind(kind, group_id, place, value)
+    except NewerError as error:
         return Unreadable(str(error), is_newer=True)
     except FrameError as error:
         return Unreadable(str(error))
 
 
-class _NewerError(FrameError):
-    """The value is of a version that is not known."""
+def _of_kind(kind: int, group_id: str, place: Place, value: bytes | None) -> AnyRecord:
+    if kind in _OFFSET_COMMITS:
+        return OffsetCommit(group_id, text(place), place.number(4), _read(value, _committed))
+    if kind == _GROUP_METADATA:
+        return GroupMetadata(group_id, _read(value, partial(_group, group_id)))
+    if kind in KINDS:
+        return read_consumer_record(kind, place, value)
+    return Unknown(kind, group_id, kind in _GROUPS_OF_OTHER_PROTOCOLS, value is None)
+
+
+def topic_ids(records: Iterable[Record]) -> set[str]:
+    """The ids of the topics that these records name by nothing but an id."""
+    found: set[str] = set()
+    for each in records:
+        # Most records are commits, which need not be read for this.
+        if each.key is not None and each.key[:2] in _WITH_IDS:
+            match read_record(each.key, each.value):
+                case MemberTarget(partitions=dict(partitions)):
+                    found |= partitions.keys()
+                case MemberShare(share=Share(assigned=assigned, pending=pending)):
+                    found |= assigned.keys() | pending.keys()
+                case _:
+                    pass
+    return found - {""}
 
 
 # -- values ----------------------------------------------------------------------------------------------
 
 
 def _read(value: bytes | None, read: Callable[[Place, int], T]) -> T | None:
-    if value is None:
-        return None
-    version = Place(value, is_flexible=False).number(2)
-    if not 0 <= version <= _NEWEST_VALUE:
-        raise _NewerError(f"a value of version {version}, and not of 0 to {_NEWEST_VALUE}")
-    return read(Place(value, is_flexible=version >= _FLEXIBLE, at=2), version)
+    return read_value(value, read, _NEWEST_VALUE, _FLEXIBLE)
 
 
 def _committed(place: Place, version: int) -> CommittedOffset:
     offset = place.number(8)
     epoch = place.number(4) if version >= _OFFSET_WITH_EPOCH else -1
-    metadata, committed_ms = _text(place), place.number(8)
+    metadata, committed_ms = text(place), place.number(8)
     expires_ms = place.number(8) if version == _OFFSET_WITH_EXPIRY else -1
     topic_id = place.tags().get(_TAG_OF_TOPIC_ID, b"")
     return CommittedOffset(
         offset=offset,
         leader_epoch=epoch,
         metadata=metadata,
-        commit_timestamp_ms=_time(committed_ms),
-        expire_timestamp_ms=None if expires_ms < 0 else _time(expires_ms),
-        topic_id=_uuid(topic_id),
+        commit_timestamp_ms=limited_ms(committed_ms),
+        expire_timestamp_ms=None if expires_ms < 0 else limited_ms(expires_ms),
+        topic_id=uuid_of(topic_id),
     )
 
 
 def _group(group_id: str, place: Place, version: int) -> GroupPicture:
-    protocol_type, generation_id = _text(place), place.number(4)
-    protocol_name, leader = _text_or_none(place), _text_or_none(place)
+    protocol_type, generation_id = text(place), place.number(4)
+    protocol_name, leader = text_or_none(place), text_or_none(place)
     timestamp_ms = place.number(8) if version >= _GROUP_WITH_TIMESTAMP else -1
     # A count that is too large ends at the end of the value.
     members = [_member(place, version) for _ in range(place.count())]
@@ -158,14 +204,14 @@ def _group(group_id: str, place: Place, version: int) -> GroupPicture:
         protocol_name=protocol_name,
         leader=leader,
         members=members,
-        state_timestamp_ms=-1 if timestamp_ms < 0 else _time(timestamp_ms),
+        state_timestamp_ms=-1 if timestamp_ms < 0 else limited_ms(timestamp_ms),
     )
 
 
 def _member(place: Place, version: int) -> PicturedMember:
-    member_id = _text(place)
-    instance_id = _text_or_none(place) if version >= _GROUP_WITH_INSTANCES else None
-    client_id, client_host = _text(place), _text(place)
+    member_id = text(place)
+    instance_id = text_or_none(place) if version >= _GROUP_WITH_INSTANCES else None
+    client_id, client_host = text(place), text(place)
     rebalance_ms = place.number(4) if version >= _GROUP_WITH_REBALANCE_TIMEOUT else None
     session_ms = place.number(4)
     member = PicturedMember(
@@ -175,31 +221,9 @@ def _member(place: Place, version: int) -> PicturedMember:
         client_host=client_host,
         member_metadata=place.octets(),
         member_assignment=place.octets(),
-        session_timeout_ms=_time(session_ms),
+        session_timeout_ms=limited_ms(session_ms),
         # As the group's coordinator has it after it has read such a record.
         rebalance_timeout_ms=session_ms if rebalance_ms is None else rebalance_ms,
     )
     place.skip_tags()
     return member
-
-
-def _text(place: Place) -> str:
-    text = _text_or_none(place)
-    if text is None:
-        raise FrameError(f"null before {place.at}, where a text has to be")
-    return text
-
-
-def _text_or_none(place: Place) -> str | None:
-    text = place.text_or_null()
-    return None if text is None else text.decode(errors="replace")
-
-
-def _time(ms: int) -> int:
-    """Milliseconds that a reader of the contract takes."""
-    return max(0, min(ms, MOST_MS))
-
-
-def _uuid(topic_id: bytes) -> str:
-    """The id as it is in other commits; empty if there is none, or if it is of another length."""
-    return str(UUID(bytes=topic_id)) if len(topic_id) == _UUID_BYTES and any(topic_id) else ""

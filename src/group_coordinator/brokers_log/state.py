@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
+from group_coordinator.brokers_log.consumer.state import WatchedConsumers
 from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["SCHEMA_VERSION", "ObservedGroup", "decode_group", "encode_group"]
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+__all__ = ["SCHEMA_VERSION", "Gone", "ObservedGroup", "decode_group", "encode_group"]
 
 SCHEMA_VERSION = 1
 """Version of the stored state. Fields that are added at the end, with defaults, need no new one."""
@@ -19,6 +25,17 @@ class Untold(msgspec.Struct, frozen=True, array_like=True):
     partition: int
     at_ms: int
     cause: str
+
+
+class Gone(msgspec.Struct, frozen=True, array_like=True):
+    """The record of a group was deleted, and it had members or offsets.
+
+    Kafka deletes no such group. It goes on as one of the other protocol, as the next record says. If there is
+    no such record, it is gone as of this time. `cause`: the record, for the event's id.
+    """
+
+    cause: str
+    at_ms: int
 
 
 class ObservedGroup(msgspec.Struct, array_like=True):
@@ -34,9 +51,9 @@ class ObservedGroup(msgspec.Struct, array_like=True):
     read: dict[int, int] = {}
     """The newest offset that was read, by partition. A record that comes again changes nothing."""
     picture: GroupPicture | None = None
-    """The group as it was last written down; None if it was not, or was deleted."""
+    """The group as it was last written down as one of the classic protocol; None if it is none."""
     is_of_newer_protocol: bool = False
-    """Whether there are records of it that are not read here."""
+    """Whether there are records of it that are not read here: of share groups and Streams."""
     offsets: bytes = b""
     """Its committed offsets, as `CommittedOffsets` reads and writes them."""
     untold: list[Untold] = []
@@ -45,6 +62,30 @@ class ObservedGroup(msgspec.Struct, array_like=True):
     """When an event tells of these."""
     simple_since_ms: int = 0
     """Since when it has had offsets, although it was not written down."""
+    consumers: WatchedConsumers | None = None
+    """The group as one of the consumer protocol; None if it is none."""
+    gone: Gone | None = None
+    """Set between its deletion and what says how that is meant."""
+
+    @property
+    def generation_id(self) -> int:
+        """Its generation, or its epoch; 0 if it has none."""
+        if self.consumers is not None:
+            return self.consumers.epoch
+        return 0 if self.picture is None else self.picture.generation_id
+
+    @property
+    def members(self) -> Sized | None:
+        """Its members; None if nobody has told of them."""
+        if self.consumers is not None:
+            return self.consumers.members if self.consumers.told_state else None
+        return None if self.picture is None else self.picture.members
+
+    def shown(self) -> GroupPicture | None:
+        """The group as tools show it; None if there is no group, or nothing is told of it yet."""
+        if self.consumers is not None and self.consumers.told_state:
+            return self.consumers.picture(self.group_id)
+        return self.picture
 
 
 class _Stored(msgspec.Struct, array_like=True):

@@ -7,13 +7,19 @@ same, and of pictures the newest. The watermark alone may tell earlier of commit
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from group_coordinator.brokers_log.changes import changed, deleted, empty_group
+from group_coordinator.brokers_log.consumer.changes import take
+from group_coordinator.brokers_log.consumer.records import GroupEpoch, Obsolete, is_tombstone
+from group_coordinator.brokers_log.consumer.state import WatchedConsumers
+from group_coordinator.brokers_log.consumer.telling import Telling
 from group_coordinator.brokers_log.records import (
     GroupMetadata,
     OffsetCommit,
@@ -21,10 +27,12 @@ from group_coordinator.brokers_log.records import (
     Unreadable,
     read_record,
 )
-from group_coordinator.brokers_log.state import ObservedGroup, Untold, decode_group, encode_group
+from group_coordinator.brokers_log.state import Gone, ObservedGroup, Untold, decode_group, encode_group
 from group_coordinator.coordinator_state.committed import CommittedOffsets
+from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
 from group_coordinator.coordinator_state.events import (
     CommittedPartition,
+    GroupTypeChanged,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsOfTopic,
@@ -38,14 +46,20 @@ from group_coordinator.coordinator_state.step import Channel, Output, event_outp
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from group_coordinator.brokers_log.consumer.records import ConsumerRecord
+    from group_coordinator.brokers_log.records import AnyRecord
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.responses import GroupPicture
 
 __all__ = ["ObserveConfig", "Observed", "step"]
 
+_CLASSIC = "classic"
+_NO_NAMES: Mapping[str, str] = {}
 _REMEMBERED_MS = 60_000
 """A group that is gone is kept for so long, for its place: it may be made again at once."""
+_GONE_MS = 10_000
+"""The record that says how a deletion is meant stands right behind it, perhaps in the next batch."""
 
 
 class ObserveConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,15 +88,20 @@ class Observed(NamedTuple):
 
 
 def step(
-    key: bytes, state: bytes | None, records: Iterable[Record], watermark_ms: int, config: ObserveConfig
+    key: bytes,
+    state: bytes | None,
+    records: Iterable[Record],
+    watermark_ms: int,
+    config: ObserveConfig,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> Observed:
     """Apply `records` of the group with the id `key` (`group_key`) to the stored group, then let time pass.
 
     `watermark_ms`: log time up to which no more records will come. A record that was read before changes
-    nothing.
+    nothing. `names`: the names of topics by id, as far as they are known of `topic_ids` of the records.
     """
     group = ObservedGroup(key.decode(errors="replace")) if state is None else decode_group(state)
-    watch = _Watch(group, config)
+    watch = _Watch(group, config, names)
     for record in in_log_order(records):
         watch.take(record)
     return watch.end(watermark_ms)
@@ -91,13 +110,15 @@ def step(
 class _Watch:
     """The group in hand, and what was told so far."""
 
-    def __init__(self, group: ObservedGroup, config: ObserveConfig) -> None:
-        self._group, self._config = group, config
+    def __init__(self, group: ObservedGroup, config: ObserveConfig, names: Mapping[str, str]) -> None:
+        self._group, self._config, self._names = group, config, names
         self._offsets = CommittedOffsets(group.offsets)
         self._untold = {(each.topic, each.partition): each for each in group.untold}
         self._events: list[Event] = []
         self._skipped: Counter[int] = Counter()
         self._unreadable: list[tuple[Record, Unreadable]] = []
+        self._telling: Telling | None = None
+        """Takes records of the consumer protocol, once there was one."""
         self._pictured: int | None = None
         """The place of the newest change that the group's picture shows; None: nothing has changed."""
 
@@ -111,18 +132,23 @@ class _Watch:
         group.now_ms = max(since_ms, min(record.timestamp_ms, MOST_MS))
         if group.tell_ms is not None and group.now_ms >= group.tell_ms:
             self._tell_commits()
-        match read_record(record.key, record.value):
-            case OffsetCommit() as commit:
+        read = read_record(record.key, record.value)
+        if group.gone is not None and not self._goes_on(read):
+            self._end_group(group.gone)
+        match read:
+            case OffsetCommit():
                 if self._config.offsets:
-                    self._take_commit(record, commit)
+                    self._take_commit(record, read)
             case GroupMetadata(written=written):
                 # Commits before it are told before it.
                 self._tell_commits()
                 self._take_group(record, written, since_ms)
-            case Unknown() as unknown:
-                self._take_unknown(unknown)
-            case Unreadable() as unreadable:
-                self._unreadable.append((record, unreadable))
+            case Unknown():
+                self._take_unknown(read)
+            case Unreadable():
+                self._unreadable.append((record, read))
+            case _:
+                self._take_of_consumers(record, read)
 
     # -- records -----------------------------------------------------------------------------------
 
@@ -132,10 +158,9 @@ class _Watch:
             self._tell_commits()
             if self._offsets.get(*about) is not None:
                 self._offsets.delete(*about, self._next_place())
-                picture = group.picture
                 gone = OffsetsDeleted(
                     at_ms=group.now_ms,
-                    generation_id=0 if picture is None else picture.generation_id,
+                    generation_id=group.generation_id,
                     topics=[PartitionsOfTopic(commit.topic, [commit.partition])],
                     cause="unknown",
                 )
@@ -158,19 +183,97 @@ class _Watch:
 
     def _take_group(self, record: Record, written: GroupPicture | None, since_ms: int) -> None:
         group, before = self._group, self._group.picture
-        if written is not None:
-            after, events = changed(before, written, group.now_ms, since_ms, self._offsets)
-            group.is_of_newer_protocol = False
-        elif before is not None:
-            after, events = None, deleted(before, group.now_ms)
-            # Kafka deletes a group after its offsets. Offsets that are left are those of a simple group.
-            group.simple_since_ms = group.now_ms
-        else:
+        if written is None:
+            if before is not None:
+                self._lose_group(record)
             return
-        if after != before:
+        events: list[Event] = []
+        if group.consumers is not None:
+            before, events = self._as_classic(group.consumers), [self._type_changed(CONSUMER, _CLASSIC)]
+            group.consumers = self._telling = None
+        after, more = changed(before, written, group.now_ms, since_ms, self._offsets)
+        group.is_of_newer_protocol, group.gone = False, None
+        if after != before or events:
             group.picture = after
             self._pictured = self._next_place()
+        self._emit(f"{record}", events + more)
+
+    def _take_of_consumers(self, record: Record, read: ConsumerRecord) -> None:
+        group = self._group
+        if isinstance(read, Obsolete):
+            return
+        self._tell_commits()
+        events: list[Event] = []
+        if is_tombstone(read) and group.consumers is None:
+            # Nothing is known that could be gone.
+            return
+        if isinstance(read, GroupEpoch) and read.epoch is None:
+            self._lose_group(record)
+            return
+        if group.consumers is None:
+            if group.picture is None:
+                group.consumers = WatchedConsumers(group.now_ms)
+            else:
+                group.consumers = WatchedConsumers.of_classic(group.picture)
+                events = [self._type_changed(_CLASSIC, CONSUMER)]
+            group.picture = group.gone = self._telling = None
+        if group.is_of_newer_protocol:
+            group.is_of_newer_protocol = False
+            self._show_simple_group()
+        telling = self._telling = self._telling or Telling(group.consumers, self._names, self._offsets)
+        telling.now_ms, telling.is_changed = group.now_ms, False
+        events += take(telling, read)
+        if telling.is_told and (telling.is_changed or events):
+            self._pictured = self._next_place()
         self._emit(f"{record}", events)
+
+    def _type_changed(self, from_: str, to: str) -> GroupTypeChanged:
+        group = self._group
+        return GroupTypeChanged(at_ms=group.now_ms, generation_id=group.generation_id, from_=from_, to=to)
+
+    def _as_classic(self, consumers: WatchedConsumers) -> GroupPicture | None:
+        """A group of the consumer protocol as it was before it went on as a classic one."""
+        if not consumers.told_state:
+            return None
+        group_id = self._group.group_id
+        if not consumers.members:
+            return empty_group(group_id, consumers.state_timestamp_ms)
+        return replace(consumers.picture(group_id), group_type=_CLASSIC, assignment_epoch=UNSET)
+
+    # -- the end of a group ------------------------------------------------------------------------
+
+    def _lose_group(self, record: Record) -> None:
+        """The record that is there as long as the group was deleted."""
+        group = self._group
+        group.gone = Gone(f"{record}", group.now_ms)
+        # Kafka deletes groups without members only, and their offsets before them.
+        if not group.members and not len(self._offsets):
+            self._end_group(group.gone)
+
+    def _goes_on(self, read: AnyRecord) -> bool:
+        """Whether a group whose record was deleted may go on, now that this record follows."""
+        group = self._group
+        assert group.gone is not None  # noqa: S101 - or nobody would ask
+        if group.now_ms >= group.gone.at_ms + _GONE_MS:
+            return False
+        match read:
+            case GroupMetadata(written=written):
+                return group.consumers is not None or written is None
+            case OffsetCommit() | Unknown() | Unreadable():
+                return False
+            case _:
+                return group.consumers is None or is_tombstone(read)
+
+    def _end_group(self, gone: Gone) -> None:
+        """The group is gone, as of then."""
+        group = self._group
+        before = group.shown()
+        if before is not None:
+            self._emit(gone.cause, deleted(before, gone.at_ms))
+            # Offsets that are left are those of a simple group.
+            group.simple_since_ms = gone.at_ms
+            self._pictured = self._next_place()
+        group.picture = group.consumers = group.gone = self._telling = None
 
     def _take_unknown(self, unknown: Unknown) -> None:
         self._skipped[unknown.kind] += 1
@@ -184,10 +287,9 @@ class _Watch:
 
     def _tell_commits(self) -> None:
         """Tell of the newest commits: those of one time together, as clients commit partitions together."""
-        picture = self._group.picture
+        group = self._group
         # Members cannot commit in an Empty group. Other commits do not name their member.
-        member_id = "" if picture is not None and not picture.members else None
-        generation_id = 0 if picture is None else picture.generation_id
+        member_id = "" if group.members is not None and not group.members else None
         for at_ms, together in groupby(self._untold.values(), lambda each: each.at_ms):
             topics: dict[str, list[CommittedPartition]] = {}
             for each in together:
@@ -202,14 +304,14 @@ class _Watch:
                 topics.setdefault(each.topic, []).append(partition)
             told = OffsetsCommitted(
                 at_ms=at_ms,
-                generation_id=generation_id,
+                generation_id=group.generation_id,
                 member_id=member_id,
                 client_id="",
                 topics=[OffsetsOfTopic(*each) for each in topics.items()],
             )
             self._emit(each.cause, [told])
         self._untold.clear()
-        self._group.tell_ms = None
+        group.tell_ms = None
 
     def _emit(self, cause: str, events: Iterable[Event]) -> None:
         """Take the events of one record, and fill in what names them."""
@@ -223,7 +325,7 @@ class _Watch:
 
     def _show_simple_group(self) -> None:
         """Note that a group has come or gone of which there are offsets alone."""
-        if self._group.picture is None:
+        if self._group.members is None:
             self._pictured = self._next_place()
 
     # -- the end -----------------------------------------------------------------------------------
@@ -233,10 +335,12 @@ class _Watch:
         group = self._group
         if group.tell_ms is not None and group.tell_ms <= watermark_ms:
             self._tell_commits()
+        if group.gone is not None and group.gone.at_ms + _GONE_MS <= watermark_ms:
+            self._end_group(group.gone)
         group.offsets, group.untold = self._offsets.encode(), list(self._untold.values())
         outputs = [event_output(event) for event in self._events]
         if self._pictured is not None:
-            picture = group.picture
+            picture = group.shown()
             if picture is None and group.offsets and not group.is_of_newer_protocol:
                 picture = empty_group(group.group_id, group.simple_since_ms)
             value = None if picture is None else msgspec.json.encode(picture)
@@ -244,8 +348,10 @@ class _Watch:
         outputs += offset_outputs(group.group_id, self._offsets)
 
         forget_ms = group.now_ms + _REMEMBERED_MS
-        is_there = bool(group.picture or group.offsets or group.is_of_newer_protocol)
+        is_there = bool(group.picture or group.consumers or group.offsets or group.is_of_newer_protocol)
         is_known = is_there or (group.place > 0 and forget_ms > watermark_ms)
         state = encode_group(group) if is_known else None
-        deadline_ms = group.tell_ms if is_there else forget_ms if is_known else None
+        gone_ms = None if group.gone is None else group.gone.at_ms + _GONE_MS
+        told_ms = min((each for each in (group.tell_ms, gone_ms) if each is not None), default=None)
+        deadline_ms = told_ms if is_there else forget_ms if is_known else None
         return Observed(state, deadline_ms, outputs, self._events, self._skipped, self._unreadable)

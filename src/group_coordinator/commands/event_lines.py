@@ -131,7 +131,8 @@ def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for ea
             return f"{_member(event)} reads {_named(event.topics) or 'nothing'}{by}{assignor}"
         case TargetAssigned():
             members = _count(len(event.assignments), "member")
-            return f"epoch {event.assignment_epoch}: other partitions for {members}, by {event.protocol_name}"
+            by = f", by {event.protocol_name}" if event.protocol_name else ""
+            return f"epoch {event.assignment_epoch}: other partitions for {members}{by}"
         case MemberReconciled():
             held = _named(_assigned(event.assignment)) or "nothing"
             given_up = _named(_assigned(event.revoking))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from group_coordinator.brokers_log.records import topic_ids
 from group_coordinator.brokers_log.step import ObserveConfig, step
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.newest import header
@@ -13,7 +14,7 @@ from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.streaming.group_function import GroupFunction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql.streaming.state import GroupState
 
@@ -28,12 +29,14 @@ INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "record_key", "value")
 class FunctionArguments(NamedTuple):
     """The arguments of the function, which are shipped to the Python workers.
 
-    `largest`: bytes that a record may have in any of the topics.
+    `largest`: bytes that a record may have in any of the topics. `names`: finds the names of topics out, by
+    their ids.
     """
 
     config: ObserveConfig
     topics: dict[Channel, str]
     largest: int
+    names: Callable[[Collection[str]], Mapping[str, str]]
 
 
 class ObserveFunction(GroupFunction):
@@ -55,14 +58,20 @@ class ObserveFunction(GroupFunction):
         """See `GroupFunction`."""
         arguments = self._arguments
         now_ms = state.getCurrentProcessingTimeMs()
+        log = [Record(BROKERS_LOG, *record) for record in records]
+        ids = topic_ids(log)
+        names = arguments.names(ids) if ids else {}
         observed = step(
             b"" if key[0] is None else bytes(key[0]),
             bytes(state.get[0]) if state.exists else None,
-            (Record(BROKERS_LOG, *record) for record in records),
+            log,
             now_ms,
             arguments.config,
+            names,
         )
         seen: Seen = Counter()
+        if missing := len(ids) - len(names):
+            seen["unnamed_topics", "unknown"] += missing
         for event in observed.events:
             seen["events", str(event.__struct_config__.tag)] += 1
         for kind, count in observed.skipped.items():

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Missed", "Seen", "SeenMetrics", "SeenParam"]
 
 Seen = Counter[tuple[str, str]]
-"""How often something of a kind was seen: (events, records skipped, unreadable or too large; which)."""
+"""How often something of a kind was seen: (events, records skipped, unreadable or too large, topics without
+names; which)."""
 
 
 class SeenParam(AccumulatorParam[Seen]):
@@ -33,10 +34,11 @@ class SeenParam(AccumulatorParam[Seen]):
 
 
 _FROM_THE_START = {
-    # The record of a group of the `consumer` protocol.
-    "skipped_records": {"3": 0},
+    # The records of a share group, and of one of Streams.
+    "skipped_records": {"11": 0, "17": 0},
     "unreadable_records": {"newer version": 0, "damaged": 0},
     "unwritten_records": {"events": 0, "groups": 0, "offsets": 0},
+    "unnamed_topics": {"unknown": 0},
 }
 _SAID_S = 60.0
 _MISSED = {
@@ -81,6 +83,7 @@ class SeenMetrics(Collector):
                 "Records that could not be read: of a newer version, or damaged.",
             ),
             ("unwritten_records", "channel", "Records that were too large for their topic, and left out."),
+            ("unnamed_topics", "reason", "How often a topic was told of by its id, for want of its name."),
         ):
             family = CounterMetricFamily(f"group_coordinator_observed_{what}", documentation, labels=[label])
             counts = {name: count for (of, name), count in seen.items() if of == what}

@@ -31,6 +31,7 @@ from group_coordinator.jobs.unread import UnreadWatch
 from group_coordinator.observe.errors import ObserveError
 from group_coordinator.observe.function import FunctionArguments
 from group_coordinator.observe.identity import claim_checkpoint
+from group_coordinator.observe.names import TopicNames
 from group_coordinator.observe.query import QUERY_NAME, USE_CONSUMER, start_query
 from group_coordinator.observe.seen import Missed, Seen, SeenMetrics, SeenParam
 from group_coordinator.streaming.daemon import daemon_defaults
@@ -177,7 +178,12 @@ def _watch(
         spark,
         settings,
         partitions,
-        FunctionArguments(config, outputs, settings.group.max_record_bytes),
+        FunctionArguments(
+            config,
+            outputs,
+            settings.group.max_record_bytes,
+            TopicNames(settings.bootstrap_servers, settings.kafka),
+        ),
         seen.add,
     )
     say(f"watching the groups at {settings.bootstrap_servers}")

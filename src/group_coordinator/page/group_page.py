@@ -203,7 +203,10 @@ def _members(picture: GroupPicture, link_to: MemberLink) -> str:
             f"<code>{said(member.member_id)}</code>",
             said(member.group_instance_id, "dynamic"),
             said(member.client_host),
-            rounded(timedelta(milliseconds=member.session_timeout_ms)),
+            # The brokers' log has none of a member of the consumer protocol.
+            rounded(timedelta(milliseconds=member.session_timeout_ms))
+            if member.session_timeout_ms
+            else said("", "not told"),
         )
         for member in picture.members[:MAX_ROWS]
     )

@@ -20,6 +20,7 @@ import msgspec
 from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.progress import Progress
 from group_coordinator.client.work import assigned_partitions
+from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.questions import About, Period, question_called
@@ -409,8 +410,10 @@ def _read(assignments: Mapping[str, bytes], picture: GroupPicture) -> dict[str, 
 
 def _line(listed: Listed, of: Side, lag: Lag | None, day: LastDay, until_ms: int) -> GroupLine:
     recent = day.groups[listed.group_id]
-    # Nobody writes down when a rebalance at the brokers begins, so one may last that nobody knows of.
-    not_stable_ms = None if of == "brokers" else recent.not_stable_ms
+    # Nobody writes down when a classic group at the brokers begins a rebalance, so one may last that nobody
+    # knows of.
+    is_hidden = of == "brokers" and listed.group_type != CONSUMER
+    not_stable_ms = None if is_hidden else recent.not_stable_ms
     all_ms = max(1, until_ms - day.since_ms)
     return GroupLine(
         listed.group_id,

@@ -318,12 +318,15 @@ class Explainer:
         text = f"{name} {_GONE.get(member.reason or 'unknown', clean(member.reason or ''))}."
         if member.client_reason:
             text += f" In its own words: {clean(member.client_reason)}."
+        known = []
         if member.session_timeout_ms is not None:
-            text += f" Its session is {span_of_time(timedelta(milliseconds=member.session_timeout_ms))}"
-            if member.last_commit_ms is not None:
-                before = span_of_time(timedelta(milliseconds=member.last_commit_ms))
-                text += f", and offsets of its partitions were last committed {before} before"
-            text += "."
+            known.append(f"Its session is {span_of_time(timedelta(milliseconds=member.session_timeout_ms))}")
+        if member.last_commit_ms is not None:
+            before = span_of_time(timedelta(milliseconds=member.last_commit_ms))
+            offsets = "offsets" if known else "Offsets"
+            known.append(f"{offsets} of its partitions were last committed {before} before")
+        if known:
+            text += f" {', and '.join(known)}."
         return Sentence(at, text, member.ended_by, self._places.get(member.ended_by or ""), member.member_id)
 
     def _arrivals(self, rebalance: Rebalance) -> Iterator[Sentence]:
