@@ -11,7 +11,7 @@ from group_coordinator.coordinator_state.events import (
     OffsetsCommitted,
     OffsetsExpired,
 )
-from tests.coordinator_state.model import Answer, Model
+from tests.coordinator_state.model import Model
 from tests.coordinator_state.observer import Observer
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.events import AnyEvent
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.step import StepResult
+    from tests.coordinator_state.model_time import Answer
     from tests.simulation.world import World
 
 Unit = tuple[str, int]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.events import MemberRemoved
     from group_coordinator.coordinator_state.outages import Outage
-    from tests.coordinator_state.model import Answer
+    from tests.coordinator_state.model_time import Answer
 
 START_MS = 1_000_000
 REPLY_PARTITIONS = 8
