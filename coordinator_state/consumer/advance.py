@@ -62,8 +62,18 @@ def advance_epoch(turn: Turn[ConsumerGroup], cause: RebalanceCause, reason: str)
     tell_state(turn, reason, cause)
     # The state may be told already: the group is Assigning for the epoch before.
     turn.change_picture()
-    if turn.group.cleanup_deadline_ms is None and turn.offsets:
-        # Offsets of topics that nobody names any more begin to expire.
+    if turn.offsets:
+        _look_for_what_expires(turn)
+
+
+def _look_for_what_expires(turn: Turn[ConsumerGroup]) -> None:
+    """Offsets of topics that nobody names any more expire, and some of them may be due before all others.
+
+    A group that is Empty again and again, or has ever new epochs, must not put them off for ever.
+    """
+    awaited_ms = turn.group.cleanup_deadline_ms
+    latest_ms = turn.now_ms + turn.config.offsets_retention_check_interval_ms
+    if awaited_ms is None or awaited_ms > latest_ms:
         turn.await_cleanup()
 
 
@@ -199,8 +209,9 @@ def remove_members(
         group.assigned_at_ms = None
         group.topics.prune((), ())
         tell_state(turn, f"{', '.join(names)}: {reason}", cause)
-        if group.cleanup_deadline_ms is None or not turn.offsets:
-            # A group that is Empty again and again must not put off for ever what expires.
+        if turn.offsets:
+            _look_for_what_expires(turn)
+        else:
             turn.await_cleanup()
     else:
         advance_epoch(turn, cause, f"{', '.join(names)}: {reason}")

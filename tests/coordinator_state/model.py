@@ -6,15 +6,13 @@ keeps of its own is a list of promises: who waits for an answer, who is heard of
 sync, which id was handed out, what is committed. The answers to requests it foretells with a table for each
 API.
 
-Its clock stands still while there is no coordinator, so by it an outage puts nothing off. Log time goes on:
-offsets expire by that, and durations are told in it.
+The part about time is that of every kind of group (`model_time.py`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -43,9 +41,7 @@ from group_coordinator.coordinator_state.responses import (
     GroupPicture,
     MemberResult,
 )
-from group_coordinator.coordinator_state.wire import Rejection
 from tests.coordinator_state.invariants import REMEMBERED_MS, committed
-from tests.coordinator_state.model_clocks import ClocksModel
 from tests.coordinator_state.model_offsets import (
     IN_USE,
     Commit,
@@ -55,13 +51,13 @@ from tests.coordinator_state.model_offsets import (
     commits_of,
     keys_of,
 )
+from tests.coordinator_state.model_time import NONE, TimedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.events import AnyEvent
-    from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.outages import Outage
 
 GROUP, TOPIC = "orders", "requests"
@@ -103,7 +99,7 @@ MOVES = {
     (COMPLETING, PREPARING),
     (STABLE, PREPARING),
 }
-NONE, REBALANCE_IN_PROGRESS = "NONE", "REBALANCE_IN_PROGRESS"
+REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
 UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID = "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"
 ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL = "ILLEGAL_GENERATION", "INCONSISTENT_GROUP_PROTOCOL"
 MEMBER_ID_REQUIRED, GROUP_FULL = "MEMBER_ID_REQUIRED", "GROUP_MAX_SIZE_REACHED"
@@ -164,20 +160,6 @@ class Member:
         self.protocols = protocols_of(ask)
 
 
-class Asked(NamedTuple):
-    """A record of the log, and what it says."""
-
-    record: Record
-    request: AnyRequest | Rejection
-
-
-class Answer(NamedTuple):
-    """A response as it was written. `partition` is that of the response topic."""
-
-    partition: int | None
-    response: Any
-
-
 def protocols_of(ask: JoinGroupRequest) -> Protocols:
     # Of one that is named twice the first counts.
     first = {it.name: it.metadata for it in reversed(ask.protocols)}
@@ -189,7 +171,7 @@ def rebalance_ms_of(ask: JoinGroupRequest) -> int:
     return ask.rebalance_timeout_ms if is_given else ask.session_timeout_ms
 
 
-class Model:
+class Model(TimedModel):
     """What is known of the group, and what must be true of each call that tells more of it."""
 
     def __init__(
@@ -201,20 +183,8 @@ class Model:
         layout: Layout = Layout(),  # noqa: B008 - it is immutable
     ) -> None:
         """`units_of`: what an assignment gives a member, each to one member only."""
-        self.config = config
-        self.outages = outages
-        """When there was no coordinator, in log time; whoever knows of more may add them."""
-        self.clocks = ClocksModel()
-        self._group_id = group_id
+        super().__init__(config, outages, group_id, layout)
         self._units_of = units_of
-        self.layout = layout
-        self.now = self.log_ms = 0
-        self._waited_until_ms = 0
-        """Until when the newest call has let time pass."""
-        self._is_ahead = False
-        """Whether something has happened by itself since the newest request."""
-        self._forgotten_ms: int | None = None
-        """When nothing is known any more of a group that is deleted."""
         self.state = DEAD
         self.generation = 0
         self.protocol_type: str | None = None
@@ -236,11 +206,9 @@ class Model:
         self.owners: dict[bytes, str] = {}
         """Who was told in this generation that a work unit is its own."""
         self.ids_given: set[str] = set()
-        self._event_ids: set[str] = set()
         self.offsets = OffsetsModel(self)
 
         # What is true within one call only.
-        self._answers: defaultdict[str, deque[Answer]] = defaultdict(deque)
         self._ask: AnyRequest | None = None
         self._own_events: list[AnyEvent] = []
         self._rebalance: tuple[int, str] | None = None
@@ -259,140 +227,21 @@ class Model:
     def exists(self) -> bool:
         return self.state != DEAD
 
-    @property
-    def is_known(self) -> bool:
-        """Whether its time is known: that it exists, or was deleted lately."""
-        return self.exists or self._forgotten_ms is not None
-
     # -- one call ------------------------------------------------------------------------------------
-
-    def see(
-        self, asked: list[Asked], watermark_ms: int, answers: list[Answer], events: list[AnyEvent]
-    ) -> None:
-        """Learn from one call: what it was asked, in log order, and what it answered and told."""
-        self._answers.clear()
-        for answer in answers:
-            self._answers[answer.response.request_id].append(answer)
-        assert all(event.group_id == self._group_id for event in events)
-        left = deque(events)
-        self.clocks.learn(events, told.ClockCorrected)
-        for record, request in asked:
-            correction, counts_ms = self._counts(record)
-            late_ms = self._late_ms(record, counts_ms)
-            at_log_ms = self._read_at(counts_ms if late_ms is None else late_ms)
-            at_ms = self.up(at_log_ms)
-            while left and "@" in left[0].event_id and self.up(left[0].at_ms) <= at_ms:
-                self._happen(left.popleft())
-            self._all_is_told()
-            self._let_pass(at_log_ms)
-            own = []
-            while left and left[0].event_id.startswith(f"{record}-"):
-                own.append(left.popleft())
-            for _ in (it for it in (correction, late_ms) if it is not None):
-                self._happen(own.pop(0))
-            if late_ms is not None:
-                assert (record.partition, record.offset, record.timestamp_ms) == self.clocks.told_late
-            assert not any(isinstance(it, told.RequestLate) for it in own), "nothing had passed"
-            if isinstance(request, Rejection):
-                assert [] == own, "what cannot be read changes nothing"
-                self._take_refusal(request)
-            else:
-                assert all(event.request_id == request.request_id for event in own)
-                self._handle(request, own)
-        requests_until_ms = self.log_ms
-        for event in left:
-            assert event.event_id.startswith(f"{self._group_id}@"), f"nothing caused this: {event}"
-            self._happen(event)
-        self._all_is_told()
-        if self.is_known:
-            self._wait(watermark_ms, requests_until_ms)
-        assert {} == {name: it for name, it in self._answers.items() if it}, "answers that nobody waited for"
-        self._no_phase_goes_on_without_need()
-
-    def _counts(self, record: Record) -> tuple[told.ClockCorrected | None, int]:
-        """What was told of a record's clock, and when it came by that."""
-        if not self.is_known:
-            self.clocks.forget()
-        correction = self.clocks.correction(record)
-        shift_ms = self.clocks.shifts.get(record.partition, 0) if correction is None else correction.shift_ms
-        return correction, record.timestamp_ms + shift_ms
-
-    def _late_ms(self, record: Record, counts_ms: int) -> int | None:
-        """When a record counts that is earlier than what has happened by itself; None if it is not."""
-        is_ahead, self._is_ahead = self._is_ahead, False
-        if counts_ms > self.clocks.until_ms:
-            counts_ms = self.clocks.until_ms
-            record = record._replace(late_ms=counts_ms)
-        counts_ms = max([counts_ms, *self._ends_before(counts_ms)])
-        is_late = self.is_known and is_ahead and counts_ms < self.log_ms
-        return self.log_ms if is_late else record.late_ms
-
-    def down(self) -> Iterator[Outage]:
-        """The log time that does not count, without overlaps."""
-        return self.clocks.down(self.outages)
-
-    def up(self, log_ms: int) -> int:
-        """What the clock says at that log time: how long there has been a coordinator."""
-        down = [min(log_ms, it.end_ms) - it.start_ms for it in self.down() if it.start_ms < log_ms]
-        return log_ms - sum(down)
-
-    @property
-    def _is_closed(self) -> bool:
-        """Whether no group is created: so it is from the end of some outages to the next one."""
-        over = [outage for outage in self.outages if outage.end_ms <= self.log_ms]
-        return bool(over) and max(over).closed
-
-    def _read_at(self, log_ms: int) -> int:
-        """When what is in the log at that time counts: not before the group, nor in an outage."""
-        log_ms = max(log_ms, self.log_ms) if self.is_known else log_ms
-        return max([log_ms, *self._ends_before(log_ms)])
-
-    def _ends_before(self, log_ms: int) -> list[int]:
-        """When the outages were over that began before."""
-        entered = self.clocks.entered
-        return [it.end_ms for it in self.outages if it.start_ms < log_ms + (it[:2] in entered)]
-
-    def _happen(self, event: AnyEvent) -> None:
-        at_ms = self.up(event.at_ms)
-        assert event.event_id not in self._event_ids, "an event came twice"
-        self._event_ids.add(event.event_id)
-        assert event.at_ms >= self.log_ms, "time went back"
-        assert "@" not in event.event_id or event.event_id.startswith(f"{self._group_id}@{event.at_ms}-")
-        of_time = told.RequestLate, told.ClockCorrected
-        is_of_time = "@" in event.event_id or isinstance(event, of_time)
-        assert is_of_time is (event.request_id is None)
-        self._begin_rounds(at_ms)
-        self._forget_pending(at_ms)
-        self._nothing_was_due_before(at_ms)
-        self.now, self.log_ms = at_ms, event.at_ms
-        self._HANDLERS[type(event)](self, event)
-        self._look_whether_it_is_used(at_ms)
 
     def _all_is_told(self) -> None:
         assert not self._must_rebalance, "the group has changed and does not rebalance"
         assert self._must_rejoin is None, "a join that nobody is told of"
 
-    def _let_pass(self, to_log_ms: int) -> None:
-        """Nothing has happened until then."""
-        to_ms = self.up(to_log_ms)
-        self._nothing_happens(to_ms)
-        self.now, self.log_ms = to_ms, to_log_ms
-
-    def _wait(self, watermark_ms: int, requests_until_ms: int) -> None:
-        """The same, but no request is of that time: the group is where it was last heard of, or was away."""
-        self._waited_until_ms = self._read_at(watermark_ms)
-        self._nothing_happens(self.up(self._waited_until_ms))
-        self.log_ms = max([self.log_ms, *self._ends_before(watermark_ms)])
-        self.now = self.up(self.log_ms)
-        self._is_ahead |= self.log_ms > requests_until_ms
-
-    def _nothing_happens(self, to_ms: int) -> None:
-        """Nothing was due until then, that millisecond included."""
+    def _begin_until(self, to_ms: int) -> None:
         self._begin_rounds(to_ms)
         self._forget_pending(to_ms)
-        self._nothing_was_due_before(to_ms + 1)
-        if self._forgotten_ms is not None and self._forgotten_ms <= to_ms:
-            self._forgotten_ms = None
+
+    def _has_happened(self, at_ms: int) -> None:
+        self._look_whether_it_is_used(at_ms)
+
+    def _ends_well(self) -> None:
+        self._no_phase_goes_on_without_need()
 
     def _nothing_was_due_before(self, at_ms: int) -> None:
         assert all(it >= at_ms for it in self._gone_by_ms()), "an Empty group or offsets should be gone"
@@ -438,26 +287,6 @@ class Model:
     @property
     def _nobody_is_missing(self) -> bool:
         return not self.pending and all(it.parked_join is not None for it in self.members.values())
-
-    def _take(self, ask: AnyRequest, error: str = NONE) -> Any:
-        """Take out the answer to `ask`: it is due now, and this is what it must say."""
-        assert self._answers[ask.request_id], f"no answer to {ask}"
-        partition, answer = self._answers[ask.request_id].popleft()
-        assert (ask.__struct_config__.tag, ask.client_id, self._group_id, ask.reply_partition) == (
-            answer.__struct_config__.tag,
-            answer.client_id,
-            answer.group_id,
-            partition,
-        ), "somebody else was answered"
-        assert error == answer.error, ask
-        return answer
-
-    def _take_refusal(self, rejection: Rejection) -> None:
-        """What cannot be read is answered if its sender can be."""
-        if rejection.response is not None:
-            assert self._answers[rejection.response.request_id], f"no answer to {rejection}"
-            _, answer = self._answers[rejection.response.request_id].popleft()
-            assert ("INVALID_REQUEST", rejection.reason) == (answer.error, answer.error_message)
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -1115,12 +944,6 @@ class Model:
         self.somebody_came = False
         self._forgotten_ms = self.now + REMEMBERED_MS
 
-    def _request_late(self, event: told.RequestLate) -> None:
-        self.clocks.told_late = (event.partition, event.offset, event.appended_ms)
-
-    def _clock_corrected(self, event: told.ClockCorrected) -> None:
-        self.clocks.shifts[event.partition] = event.shift_ms
-
     _HANDLERS = {  # noqa: RUF012 - a table
         told.GroupCreated: _group_created,
         told.StateChanged: _state_changed,
@@ -1137,8 +960,8 @@ class Model:
         told.OffsetsDeleted: _offsets_deleted,
         told.OffsetsExpired: _offsets_expired,
         told.GroupDeleted: _group_deleted,
-        told.RequestLate: _request_late,
-        told.ClockCorrected: _clock_corrected,
+        told.RequestLate: TimedModel._request_late,
+        told.ClockCorrected: TimedModel._clock_corrected,
     }
 
     # -- what others say of the group ----------------------------------------------------------------
@@ -1149,20 +972,12 @@ class Model:
         self.offsets.agrees_with_stored(committed(group))
         if group is None:
             return
-        if group.is_ahead:
-            # What happens by itself is told only if it changes something.
-            assert self.log_ms <= group.now_ms <= self._waited_until_ms
-            self.log_ms, self._is_ahead = group.now_ms, True
-            self.now = self.up(self.log_ms)
-        assert group.is_ahead == self._is_ahead
+        later_ms = self._agrees_on_time(group)
         told_now = (self.state, self.generation, self.leader, self.log_ms, self.since_log_ms)
         stored = (group.state, group.generation_id, group.leader, group.now_ms, group.state_timestamp_ms)
         assert told_now == stored, "untold changes"
-        # Stored is log time, into which an outage that is still to be read has not been counted.
-        later_ms = group.now_ms - self.now
         expected = {it: until_ms + later_ms for it, until_ms in self.pending.items()}
         assert expected == group.pending_members, (expected, group.pending_members)
-        assert {it: shift_ms for it, shift_ms in self.clocks.shifts.items() if shift_ms} == group.clocks
         assert list(self.members) == list(group.members)
         for member_id, member in self.members.items():
             self._agrees_with_member(member, group.members[member_id], later_ms)

@@ -20,7 +20,8 @@ from group_coordinator.coordinator_state.stored import decode_group
 from group_coordinator.coordinator_state.turn import Turn
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from tests.coordinator_state import invariants
-from tests.coordinator_state.model import GROUP, Answer, Asked, Model
+from tests.coordinator_state.model import GROUP, Model
+from tests.coordinator_state.model_time import Answer, Asked
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup

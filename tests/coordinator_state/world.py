@@ -33,14 +33,13 @@ from tests.coordinator_state.model import (
     EMPTY,
     GROUP,
     NEWEST,
-    NONE,
     STABLE,
     TOPIC,
-    Answer,
     Model,
     Protocols,
 )
 from tests.coordinator_state.model_offsets import Commit
+from tests.coordinator_state.model_time import NONE, Answer
 from tests.coordinator_state.observer import SECRET, Observer, Step, check_cuts, some_outages
 
 START_MS = 1_000_000

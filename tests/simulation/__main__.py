@@ -1,4 +1,7 @@
-"""Long runs: `python -m tests.simulation --seeds 10000 --jobs 2`, or one run as text: `--trace SEED`."""
+"""Long runs: `python -m tests.simulation --seeds 10000 --jobs 2`, or one run as text: `--trace SEED`.
+
+Each seed is played with groups of both kinds. `--kind` plays one of them, and says which one `--trace` shows.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from itertools import count, islice
 
+from tests.simulation.plays import CLASSIC, PLAYS
 from tests.simulation.world import Failed, Outcome, World
 
 # Seeds that a process runs at a time.
@@ -16,6 +20,9 @@ _PORTION = 50
 _SHOWN = 3
 
 Result = tuple[list[Outcome], list[tuple[int, str]]]
+"""The runs that went well, and seed and account of the others."""
+Portion = tuple[str, list[int]]
+"""Seeds that are played with groups of one kind."""
 
 
 def main() -> int:
@@ -26,22 +33,26 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="begin no more runs after so many minutes")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes (default: 1)")
     parser.add_argument("--trace", type=int, metavar="SEED", help="run this one seed and show all of it")
+    parser.add_argument("--kind", choices=list(PLAYS), help="groups of this kind only")
     options = parser.parse_args()
     if options.trace is not None:
-        return _trace(options.trace)
+        return _trace(options.trace, options.kind or CLASSIC)
     seeds = options.seeds
     if seeds is None and options.minutes is None:
         seeds = 1000
-    portions = _portions(options.first, seeds)
+    kinds = list(PLAYS) if options.kind is None else [options.kind]
+    portions = _portions(options.first, seeds, kinds)
     began = time.monotonic()
     until = None if options.minutes is None else began + options.minutes * 60
-    outcomes, failures = _run_all(portions, options.jobs, until)
-    _report(outcomes, failures, time.monotonic() - began)
-    return 1 if failures else 0
+    results = _run_all(portions, options.jobs, until)
+    seconds = time.monotonic() - began
+    for kind, (outcomes, failures) in results.items():
+        _report(kind, outcomes, failures, seconds)
+    return 1 if any(failures for _, failures in results.values()) else 0
 
 
-def _trace(seed: int) -> int:
-    world = World(seed)
+def _trace(seed: int, kind: str) -> int:
+    world = World(seed, kind=kind)
     try:
         outcome = world.run()
     except Failed as failure:
@@ -53,33 +64,36 @@ def _trace(seed: int) -> int:
     return 0
 
 
-def _portions(first: int, seeds: int | None) -> Iterator[list[int]]:
+def _portions(first: int, seeds: int | None, kinds: Iterable[str]) -> Iterator[Portion]:
     ends = count(first) if seeds is None else iter(range(first, first + seeds))
     while portion := list(islice(ends, _PORTION)):
-        yield portion
+        for kind in kinds:
+            yield kind, portion
 
 
-def run_portion(seeds: Iterable[int]) -> Result:
-    """Run some seeds; what came of those that went well, and seed and account of the others."""
+def run_portion(portion: Portion) -> tuple[str, Result]:
+    """Run some seeds; their kind, and what has come of them."""
+    kind, seeds = portion
     outcomes, failures = [], []
     for seed in seeds:
         try:
-            outcomes.append(World(seed).run())
+            outcomes.append(World(seed, kind=kind).run())
         except Failed as failure:
             failures.append((seed, str(failure)))
-    return outcomes, failures
+    return kind, (outcomes, failures)
 
 
-def _run_all(portions: Iterator[list[int]], jobs: int, until: float | None) -> Result:
-    outcomes: list[Outcome] = []
-    failures: list[tuple[int, str]] = []
-    for went_well, went_wrong in _results(portions, jobs, until):
+def _run_all(portions: Iterator[Portion], jobs: int, until: float | None) -> dict[str, Result]:
+    """The results by kind."""
+    results: dict[str, Result] = {}
+    for kind, (went_well, went_wrong) in _results(portions, jobs, until):
+        outcomes, failures = results.setdefault(kind, ([], []))
         outcomes += went_well
         failures += went_wrong
-    return outcomes, failures
+    return results
 
 
-def _results(portions: Iterator[list[int]], jobs: int, until: float | None) -> Iterator[Result]:
+def _results(portions: Iterator[Portion], jobs: int, until: float | None) -> Iterator[tuple[str, Result]]:
     if jobs == 1:
         for portion in portions:
             yield run_portion(portion)
@@ -95,10 +109,11 @@ def _results(portions: Iterator[list[int]], jobs: int, until: float | None) -> I
             yield from (future.result() for future in done)
 
 
-def _report(outcomes: list[Outcome], failures: list[tuple[int, str]], seconds: float) -> None:
+def _report(kind: str, outcomes: list[Outcome], failures: list[tuple[int, str]], seconds: float) -> None:
+    """`seconds`: of all kinds together, whose runs take turns."""
     runs = len(outcomes) + len(failures)
     print(
-        f"{runs} runs in {seconds:.0f} s: {sum(it.requests for it in outcomes)} requests in "
+        f"{runs} runs in {seconds:.0f} s of {kind} groups: {sum(it.requests for it in outcomes)} requests in "
         f"{sum(it.batches for it in outcomes)} batches, {sum(it.reruns for it in outcomes)} of them run "
         f"again, {sum(it.restarts for it in outcomes)} restarts; {len(failures)} failures"
     )

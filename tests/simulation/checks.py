@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from group_coordinator.coordinator_state.events import (
     AssignmentPropagated,
@@ -11,17 +11,18 @@ from group_coordinator.coordinator_state.events import (
     OffsetsCommitted,
     OffsetsExpired,
 )
-from tests.coordinator_state.model import Answer, Model
+from tests.coordinator_state.model import Model
 from tests.coordinator_state.observer import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.clocks import Span
     from group_coordinator.coordinator_state.events import AnyEvent
     from group_coordinator.coordinator_state.log import Record
+    from group_coordinator.coordinator_state.responses import GroupPicture
     from group_coordinator.coordinator_state.step import StepResult
+    from tests.coordinator_state.model_time import Answer, TimedModel
     from tests.simulation.world import World
 
 Unit = tuple[str, int]
@@ -33,21 +34,27 @@ class Violation(AssertionError):  # noqa: N818 - not an error to be handled
 
 
 class Checks:
-    """Is told of every batch once, in order, and of everything that members come to own or have committed."""
+    """Is told of every batch once, in order, and of everything that members come to own or have committed.
 
-    def __init__(self, world: World) -> None:
+    `model` is that of the run's kind of group, beside which an observer looks at each batch.
+    """
+
+    def __init__(self, world: World, model: TimedModel) -> None:
         self._world = world
-        self._observer = Observer(Model(world.conditions.config, world.outages))
-        self._assigned: dict[tuple[str, int], bytes] = {}
-        """(member id, generation) -> what was decided."""
+        self._observer = Observer(model)
         # (member id, generation, unit, offset): all that was ever granted.
         self._granted: set[tuple[str, int, Unit, int]] = set()
         self._progress: dict[Unit, int] = {}
 
     @property
-    def group(self) -> ClassicGroup | None:
+    def group(self) -> Any:
         """The group after the last batch."""
         return self._observer.group
+
+    @property
+    def picture(self) -> GroupPicture | None:
+        """The newest picture of the group; None after a tombstone."""
+        return self._observer.picture
 
     @property
     def generation(self) -> int:
@@ -82,14 +89,6 @@ class Checks:
 
     def _tell(self, event: AnyEvent) -> None:
         match event:
-            case AssignmentPropagated():
-                for each in event.assignments:
-                    self._assigned[each.member_id, event.generation_id] = each.assignment
-            case MemberFenced():
-                old, new = event.member_id, event.replaced_by
-                # In a Stable group it takes over what it had.
-                if (assigned := self._assigned.get((old, event.generation_id))) is not None:
-                    self._assigned[new, event.generation_id] = assigned
             case MemberRemoved():
                 self._world.removed(event)
             case OffsetsCommitted():
@@ -115,6 +114,28 @@ class Checks:
         for unit, offset in offsets.items():
             if (member_id, generation, unit, offset) not in self._granted:
                 raise Violation(f"{member_id} was told that {offset} of {unit} is kept, and it is not")
+
+
+class ClassicChecks(Checks):
+    """The same of a group of the classic protocol, in which members are told by a leader what they own."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, Model(world.conditions.config, world.outages))
+        self._assigned: dict[tuple[str, int], bytes] = {}
+        """(member id, generation) -> what was decided."""
+
+    def _tell(self, event: AnyEvent) -> None:
+        match event:
+            case AssignmentPropagated():
+                for each in event.assignments:
+                    self._assigned[each.member_id, event.generation_id] = each.assignment
+            case MemberFenced():
+                old, new = event.member_id, event.replaced_by
+                # In a Stable group it takes over what it had.
+                if (assigned := self._assigned.get((old, event.generation_id))) is not None:
+                    self._assigned[new, event.generation_id] = assigned
+            case _:
+                super()._tell(event)
 
     def owns(self, member_id: str, generation: int, assignment: bytes) -> None:
         """A member was told what it owns, and takes it over."""

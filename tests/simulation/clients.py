@@ -1,10 +1,4 @@
-"""Members as programs have them: the real `Membership`, driven as `GroupMember` drives it.
-
-A client has two threads' worth of behaviour. The background one reads answers and handles timers at once,
-however busy the user is. The user's one gives up work, joins, leads and takes work over; it does so while
-the user is in `poll`, and each of these may take long. It goes on from what is committed, works, and commits
-how far it has come. A frozen client does neither.
-"""
+"""Members of the classic protocol: the real `Membership`, driven as `GroupMember` drives it."""
 
 from __future__ import annotations
 
@@ -19,8 +13,8 @@ from group_coordinator.client.states import MemberState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import Protocol
 from tests.simulation.checks import Violation
-from tests.simulation.conditions import CALM_THINK_MS, LOOK_MS
-from tests.simulation.network import Line, encode
+from tests.simulation.conditions import LOOK_MS
+from tests.simulation.programs import GROUP, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.conditions import Timeouts
     from tests.simulation.world import World
 
-GROUP = "orders"
 PROTOCOL_TYPE = "units"
-_LONG_MS = 300
 
 
 def settings_of(client_id: str, timeouts: Timeouts, instance_id: str | None) -> MemberSettings:
@@ -74,44 +66,25 @@ def units_in(assignment: bytes) -> tuple[int, ...]:
     return tuple(map(int, assignment.split()))
 
 
-class Client:
-    """One life of one member, from its start to its crash or its leave."""
+class Client(Program):
+    """A program that leads, or is told its share."""
+
+    REPLACES = True
 
     def __init__(self, world: World, name: str, settings: MemberSettings, reply_partition: int) -> None:
-        self._world = world
-        self.name = name
-        self.settings = settings
-        self.membership = Membership(settings, name, reply_partition)
-        self.is_alive = True
-        self.up_line, self.down_line = Line(world), Line(world)
-        self.disturbed_at = world.now
-        """When it last was not able to send heartbeats, or to get them to the log in time."""
-        self.worked_until = 0
-        """Until when it was last kept busy for long, and did not look at what it is told."""
-        self.beats_since: int | None = None
-        """Since when it sends heartbeats; None if it does not."""
+        super().__init__(world, name, settings, Membership(settings, name, reply_partition))
         self.owned: tuple[int, ...] = ()
         self.assigned_in: Generation | None = None
         self.positions: dict[int, int] | None = None
         """How far each unit that it owns has come; None until it was told what is committed."""
 
-        self._log_partition = world.rng.randrange(world.conditions.partitions)
         self._last_owned: tuple[int, ...] = ()
         self._look_at = 0
         self._units_known = 0
-        self._is_busy = False
         self._is_fetching = False
         self._is_fenced = False
-        self._frozen_until = 0
-        self._armed: int | None = None
-        world.after(0, self._use)
 
     # -- mishaps -----------------------------------------------------------------------------------
-
-    def crash(self) -> None:
-        """Vanish without a word."""
-        self._world.note(self.name, "crashes")
-        self.is_alive = False
 
     def leave(self) -> None:
         """Go politely; a static member mostly keeps its place."""
@@ -122,29 +95,6 @@ class Client:
         self._send()
         self.is_alive = False
 
-    def stall(self, ms: int) -> None:
-        """Keep the user's thread busy, with the work that it is there for."""
-        if not self._is_busy:
-            self._world.note(self.name, "works for {} ms", ms)
-            self._take(ms)
-
-    def freeze(self, ms: int) -> None:
-        """Stop both threads."""
-        self._world.note(self.name, "freezes for {} ms", ms)
-        self._frozen_until = max(self._frozen_until, self._world.now + ms)
-        self.disturbed_at = max(self.disturbed_at, self._frozen_until)
-
-    def cut_off(self, ms: int) -> None:
-        """Cut the way to the log, the way back, or both."""
-        until = self._world.now + ms
-        lines = self._world.rng.choice(
-            [(self.up_line,), (self.down_line,), (self.up_line, self.down_line)],
-        )
-        for line in lines:
-            line.cut(until)
-        self.disturbed_at = max(self.disturbed_at, until)
-        self._world.note(self.name, "is cut off for {} ms ({} lines)", ms, len(lines))
-
     def change_subscription(self) -> None:
         """Want to join again."""
         self._world.note(self.name, "changes its subscription")
@@ -152,87 +102,14 @@ class Client:
 
     # -- the background thread -----------------------------------------------------------------------
 
-    def hear(self, answer: AnyAnswer) -> None:
-        """An answer has arrived."""
-        if not self._is_running(self.hear, answer):
-            return
-        if f"-{self.name}-" in answer.request_id:
-            self._world.note(self.name, "hears {} {}", answer.request_id, answer.error)
+    @property
+    def _is_member(self) -> bool:
+        return self.membership.generation is not None
+
+    def _has_heard(self, answer: AnyAnswer) -> None:
         self._is_fenced |= answer.error_code == Errors.FENCED_INSTANCE_ID
-        self.membership.receive(answer, self._world.now)
-        self._send()
-        self._take_outcomes()
-        # Notified, as whoever waits in `poll`.
-        self._poll()
-
-    def _send(self) -> None:
-        world = self._world
-        if self.membership.generation is None:
-            self.beats_since = None
-        elif self.beats_since is None:
-            self.beats_since = world.now
-        for request in self.membership.take_requests():
-            kind, value = type(request).__name__, encode(request)
-            copies = self.up_line.carry(world.log.append, self._log_partition, request, value)
-            world.note(self.name, "sends {} {} ({} arrive)", request.request_id, kind, copies)
-        self._arm()
-
-    def _arm(self) -> None:
-        timer = self.membership.next_timer()
-        if timer != self._armed:
-            self._armed = timer
-            if timer is not None:
-                self._world.at(max(timer, self._world.now), self._ring, timer)
-
-    def _ring(self, timer: int) -> None:
-        if timer == self._armed and self._is_running(self._ring, timer):
-            self._armed = None
-            self.membership.handle_timer(self._world.now)
-            self._send()
-            self._take_outcomes()
-
-    def _is_running(self, again: Callable[..., None], *what: object) -> bool:
-        """Whether there is a process to do it; a frozen one does it once it thaws."""
-        if self.is_alive and self._world.now < self._frozen_until:
-            self._world.at(self._frozen_until, again, *what)
-            return False
-        return self.is_alive
 
     # -- the user's thread ---------------------------------------------------------------------------
-
-    def _use(self) -> None:
-        """Poll, work a little, and so on."""
-        if self._is_running(self._use):
-            self._poll()
-            if not self._is_busy:
-                self._work()
-                self._take(self._think_ms())
-            self._world.after(300 + int(self._world.rng.random() * 900), self._use)
-
-    def _take(self, ms: int, then: Callable[[], None] | None = None) -> None:
-        """Be busy for so long, though not when the storm is over; then go on."""
-        assert not self._is_busy
-        self._is_busy = True
-        ms = min(ms, max(self._world.storm_ends - self._world.now, CALM_THINK_MS))
-        if ms > _LONG_MS:
-            self.worked_until = self._world.now + ms
-        self._world.after(ms, self._go_on, then)
-
-    def _go_on(self, then: Callable[[], None] | None) -> None:
-        if self._is_running(self._go_on, then):
-            self._is_busy = False
-            if then is not None:
-                then()
-            self._poll()
-
-    def _poll(self) -> None:
-        """What `GroupMember.poll` does, as far as it gets without waiting."""
-        if self._is_busy or not self._is_running(self._poll):
-            return
-        self.membership.poll(self._world.now)
-        self._send()
-        while self.is_alive and not self._is_busy and (step := self._due_step()) is not None:
-            step()
 
     def _due_step(self) -> Callable[[], None] | None:
         membership = self.membership
@@ -279,11 +156,11 @@ class Client:
 
     def _assign(self, generation: Generation, members: list[JoinGroupMember]) -> None:
         world = self._world
-        units = self._units_known = world.units
+        units = self._units_known = world.play.units
         shares = divide([member.member_id for member in members], units)
         self._look_at = world.now + LOOK_MS
         if generation is self.membership.generation:
-            world.units_divided[generation.generation_id].add(units)
+            world.play.units_divided[generation.generation_id].add(units)
         self.membership.assign(generation, shares, world.now)
         self._send()
 
@@ -293,7 +170,7 @@ class Client:
             return
         self.assigned_in, self.positions, self._is_fetching = generation, None, False
         if generation.watched:
-            self._units_known = self._world.units
+            self._units_known = self._world.play.units
         self.owned = self._last_owned = units_in(assignment)
         self._world.note(self.name, "owns {} in generation {}", self.owned, generation.generation_id)
         self._world.checks.owns(generation.member_id, generation.generation_id, assignment)
@@ -305,7 +182,7 @@ class Client:
 
     def _look(self) -> None:
         self._look_at = self._world.now + LOOK_MS
-        if self._units_known != self._world.units:
+        if self._units_known != self._world.play.units:
             self.membership.request_rejoin("there is more or less to share")
 
     # -- progress ------------------------------------------------------------------------------------
@@ -346,14 +223,6 @@ class Client:
                     told = {each.partition: it.offset if it else 0 for each, it in outcome.offsets.items()}
                     self._world.note(self.name, "goes on from {}", told)
                     self.positions = told
-
-    def _think_ms(self) -> int:
-        """How long the user's code takes for anything."""
-        rng = self._world.rng
-        longest = CALM_THINK_MS
-        if not self._world.is_calm and rng.random() < 0.1:
-            longest = rng.choice([300, 2_000, 8_000])
-        return int(rng.random() * longest)
 
     # -- what it believes ------------------------------------------------------------------------------
 

@@ -7,8 +7,10 @@ what is wrong in quiet weather would never show in a storm.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import structs
 
 from group_coordinator.coordinator_state.config import GroupConfig
 
@@ -180,3 +182,21 @@ def draw(rng: random.Random) -> Conditions:
         # A group is in one partition where it matters.
         longest_standstill_ms=pick([None, 20_000, 60_000]) if partitions == 1 else None,
     )
+
+
+def draw_of_consumers(rng: random.Random) -> Conditions:
+    """Draw the conditions of a run with a consumer group, whose members have one session and interval."""
+    pick = rng.choice
+    drawn = draw(rng)
+    session_ms = pick([6_000, 6_000, 10_000])
+    config = structs.replace(
+        drawn.config,
+        group_consumer_session_timeout_ms=session_ms,
+        group_consumer_heartbeat_interval_ms=pick([1_500, 2_500]),
+        group_consumer_assignment_interval_ms=pick([0, 1_000, 1_000, 4_000]),
+        group_consumer_assignors=pick(["uniform,range", "range,uniform"]),
+    )
+    members = tuple(each._replace(session_ms=session_ms) for each in drawn.members)
+    # They send more than classic ones. With less room the log would grow for ever.
+    room = drawn.room and 6 * drawn.room
+    return replace(drawn, config=config, members=members, room=room)

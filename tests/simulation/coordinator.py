@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.standstills import Standstill
     from group_coordinator.coordinator_state.step import StepResult
-    from tests.coordinator_state.model import Answer
+    from tests.coordinator_state.model_time import Answer
     from tests.coordinator_state.observer import Step
     from tests.simulation.world import World
 

@@ -97,6 +97,9 @@ class Line:
         self._weather = world.conditions.weather
         self._cut_until = 0
         self._last_arrival = 0
+        self._carried = self._newest = 0
+        self.is_disordered = False
+        """Whether a message has come after one that was sent later."""
 
     def cut(self, until: int) -> None:
         """Let nothing through until then."""
@@ -106,6 +109,7 @@ class Line:
         """Deliver something some time, once, twice or never; how often is returned."""
         world, weather = self._world, self._weather
         random = world.rng.random
+        self._carried += 1
         if world.is_calm:
             self._carry_once(deliver, what)
             return 1
@@ -124,7 +128,12 @@ class Line:
         arrival = max(world.now, self._cut_until) + 1 + int(random() * longest)
         if self._weather.in_order:
             arrival = self._last_arrival = max(arrival, self._last_arrival)
-        world.at(arrival, deliver, *what)
+        world.at(arrival, self._deliver, self._carried, deliver, what)
+
+    def _deliver(self, number: int, deliver: Callable[..., None], what: tuple[object, ...]) -> None:
+        self.is_disordered |= number < self._newest
+        self._newest = max(self._newest, number)
+        deliver(*what)
 
 
 def encode(request: AnyRequest) -> bytes:

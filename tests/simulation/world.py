@@ -1,29 +1,23 @@
 """A run: time, chance, a storm, and the calm after it in which everything has to come right.
 
-All that happens is decided by one `random.Random`, so a seed is a run. Nothing may depend on the order of
-sets or on the hash of a string.
+All that happens is decided by one `random.Random`, so a seed is a run of each kind of group. Nothing may
+depend on the order of sets or on the hash of a string.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections import defaultdict
 from collections.abc import Callable
 from heapq import heappop, heappush
 from traceback import extract_tb
 from typing import TYPE_CHECKING, NamedTuple
 
-from group_coordinator.client import membership
-from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.step import step
 from tests.coordinator_state.observer import Step
-from tests.simulation.checks import Checks, Violation
-from tests.simulation.clients import Client, settings_of
+from tests.simulation.checks import Violation
 from tests.simulation.conditions import (
     CALM_BATCH_MS,
-    CALM_DELAY_MS,
-    CALM_THINK_MS,
     DIFFER_MS,
     GAP_MS,
     LARGEST_SETBACK_MS,
@@ -34,18 +28,18 @@ from tests.simulation.conditions import (
     NOTICED_MS,
     TICK_MS,
     Conditions,
-    draw,
 )
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.network import Log
+from tests.simulation.plays import CLASSIC, PLAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.events import MemberRemoved
     from group_coordinator.coordinator_state.outages import Outage
-    from tests.coordinator_state.model import Answer
+    from tests.coordinator_state.model_time import Answer
+    from tests.simulation.programs import Program
 
 START_MS = 1_000_000
 REPLY_PARTITIONS = 8
@@ -67,6 +61,7 @@ class Outcome(NamedTuple):
     """What a run was. `calm_ms`: how long it took to come right; `allowed_ms`: how long it might have."""
 
     seed: int
+    kind: str
     requests: int
     batches: int
     restarts: int
@@ -75,6 +70,7 @@ class Outcome(NamedTuple):
     """Of clocks that were wrong, or are right again."""
     standstills: int
     generations: int
+    """Of consumer groups, epochs."""
     calm_ms: int
     allowed_ms: int
 
@@ -86,40 +82,43 @@ class Failed(AssertionError):  # noqa: N818 - not an error to be handled
         place = extract_tb(cause.__traceback__)[-1]
         super().__init__(
             f"seed {world.seed}: {cause!r}\nin {place.name}: {place.line}\n{world.tail(60)}\n"
-            f"All of it: python -m tests.simulation --trace {world.seed}"
+            f"All of it: python -m tests.simulation --trace {world.seed}{world.option}"
         )
         self.world = world
 
 
 class World:
-    """One run. `step` is the coordinator's function, which a test may replace by a faulty one."""
+    """One run, of a group of one kind. `step` is the coordinator's function; a test may give a faulty one."""
 
-    def __init__(self, seed: int, step: Step = step) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, step: Step = step, *, kind: str = CLASSIC) -> None:
+        self.seed, self.kind = seed, kind
         self.rng = random.Random(seed)
-        self.conditions: Conditions = draw(self.rng)
         self.now = START_MS
-        self.storm_ends = START_MS + self.conditions.storm_ms
         self.is_calm = False
-        self.units = self.conditions.units
         self.notes: list[Note] = []
         self._agenda: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._entries = 0
 
+        self.clients: list[Program] = []
+        """All that are alive."""
         self.outages: list[Outage] = []
         """When there was no coordinator, in log time."""
+        self.play = PLAYS[kind](self)
+        self.conditions: Conditions = self.play.conditions
+        self.storm_ends = START_MS + self.conditions.storm_ms
         self.log = Log(self, self.conditions.partitions)
-        self.checks = Checks(self)
+        self.checks = self.play.checks()
         self.coordinator = Coordinator(self, step)
-        self.clients: list[Client] = []
-        """All that are alive."""
-        self._slots: list[Client | None] = [None] * len(self.conditions.members)
+        self._slots: list[Program | None] = [None] * len(self.conditions.members)
         self._homes: dict[str, int] = {}
         """Name of a client -> its slot, in which another one may have taken its place."""
         self._lives = 0
         self._starting = 0
-        self.units_divided: defaultdict[int, set[int]] = defaultdict(set)
-        """Generation -> how many units there were when its leader divided them, which it may do twice."""
+
+    @property
+    def option(self) -> str:
+        """What the command line needs besides the seed to play this run again."""
+        return "" if self.kind == CLASSIC else f" --kind {self.kind}"
 
     # -- time and what happens in it -----------------------------------------------------------------
 
@@ -159,6 +158,7 @@ class World:
         for slot in range(len(self._slots)):
             self.after(self.rng.randrange(3_000), self._mishap, slot)
         self.after(0, self._weather_changes)
+        self.play.begin()
         # Often the end of the storm finds the group in a rebalance, with messages of it lost.
         self.at(self.storm_ends - self.rng.randrange(6_000), self._rebalance)
         self._run_until(self.storm_ends)
@@ -166,6 +166,7 @@ class World:
     def _calm(self) -> Outcome:
         self.is_calm = True
         self.log.put_right()
+        self.play.calm_down()
         for client in list(self.clients):
             if self.rng.random() < self.conditions.parting:
                 self._end(client)
@@ -175,17 +176,18 @@ class World:
         self._run_until(self.storm_ends + LONGEST_DELAY_MS + LOOK_MS)
         # One that has just ended may be about to be started again.
         if self.clients or self._starting:
-            allowed = self.settling_ms()
+            allowed = self.play.settling_ms(self.lateness_ms())
             right_after = self._wait_for(
                 self._what_is_not_right, allowed, 2 * self.conditions.slowest.session_ms
             )
         else:
-            allowed = self.settling_ms() + self._deletion_ms()
+            allowed = self.play.settling_ms(self.lateness_ms()) + self._deletion_ms()
             right_after = self._wait_for(self._what_is_left, allowed, 0)
         if self.conditions.partitions == 1:
             self.coordinator.replay()
         return Outcome(
             seed=self.seed,
+            kind=self.kind,
             requests=len(self.log.records),
             batches=self.coordinator.batches,
             restarts=self.coordinator.restarts,
@@ -229,9 +231,7 @@ class World:
         if longest_ms is not None and self.log.stuck_since is None and self.rng.random() < 0.5:
             self.log.stick()
             self.after(self.rng.randrange(longest_ms), self._unstick)
-        if self.rng.random() < 0.2:
-            self.units = self.rng.randint(1, 8)
-            self.note("simulation", "there are {} units to share", self.units)
+        self.play.change_work()
         self.after(self.rng.randint(500, 20_000), self._weather_changes)
 
     def _unstick(self) -> None:
@@ -269,29 +269,32 @@ class World:
                     client.change_subscription()
         self.after(rng.randrange(2 * self.conditions.mishap_pause_ms), self._mishap, slot)
 
-    def _start(self, slot: int) -> Client:
+    def _start(self, slot: int) -> Program:
         self._lives += 1
         rng = self.rng
         client_id = "c" if self.conditions.shares_client_id else f"c{slot}"
         if rng.random() < 0.2:
             client_id = f"{client_id}-{self._lives}"
         instance_id = f"i{slot}" if self.conditions.static[slot] else None
-        settings = settings_of(client_id, self.conditions.members[slot], instance_id)
-        client = Client(
-            self,
+        client = self.play.client(
             f"{slot}#{self._lives}",
-            settings,
-            reply_partition=sum(client_id.encode()) % REPLY_PARTITIONS,
+            client_id,
+            self.conditions.members[slot],
+            instance_id,
+            sum(client_id.encode()) % REPLY_PARTITIONS,
         )
         self.clients.append(client)
         self._homes[client.name] = slot
         self.note(client.name, "starts as {}", client_id)
         return client
 
-    def ended(self, client: Client) -> None:
+    def ended(self, client: Program) -> None:
         """A program has ended by itself: it is started again, if it is not running elsewhere."""
         self.clients.remove(client)
         slot = self._homes[client.name]
+        others = [it for it in self.clients if self._homes[it.name] == slot]
+        if others and not client.REPLACES:
+            self._slots[slot] = others[0]
         is_only_one = self._slots[slot] in (client, None)
         if is_only_one and not (self.is_calm and self.conditions.nobody_survives):
             self._slots[slot] = None
@@ -303,7 +306,7 @@ class World:
         if self._slots[slot] is None and not (self.is_calm and self.conditions.nobody_survives):
             self._slots[slot] = self._start(slot)
 
-    def _end(self, client: Client) -> None:
+    def _end(self, client: Program) -> None:
         if self.rng.random() < 0.5:
             client.crash()
         else:
@@ -330,17 +333,14 @@ class World:
             if client.membership.member_id != event.member_id or client.beats_since is None:
                 continue
             works_since = max(client.beats_since, client.disturbed_at)
-            match event.reason:
-                case "session_expired":
-                    allowed_ms = client.settings.session_timeout_ms
-                case "not_rejoined" | "not_synced" if not conditions.slow_batch:
-                    # It hears of a rebalance with a heartbeat, and looks at once unless it is busy.
-                    works_since = max(works_since, client.worked_until)
-                    allowed_ms = client.settings.max_poll_interval_ms
-                    if conditions.longest_standstill_ms is not None or conditions.room is not None:
-                        # So long time goes on, or requests before it wait, and so long it takes to hear.
-                        allowed_ms = float("inf")
-                case _:
+            allowed_ms = self.play.allowed_ms(event, client)
+            if allowed_ms is None:
+                continue
+            if event.reason != "session_expired":
+                # It hears of it with a heartbeat, and looks at once unless it is busy.
+                works_since = max(works_since, client.worked_until)
+                if conditions.longest_standstill_ms is not None or conditions.room is not None:
+                    # So long time goes on, or requests before it wait, and so long it takes to hear.
                     continue
             if conditions.smallest_jump_ms is not None:
                 allowed_ms += DIFFER_MS + conditions.clock_slack_ms
@@ -349,39 +349,14 @@ class World:
 
     # -- the calm ------------------------------------------------------------------------------------
 
-    def settling_ms(self) -> int:
-        """How long after the storm the survivors may take to be the group, each with its share.
-
-        The sum of what may have to pass one after the other:
-        - the last message of the storm arrives;
-        - a member whose last question or answer was lost asks again;
-        - a join phase and a sync phase run their full time, waiting for somebody who has crashed in them;
-        - a dead member that was just answered is given its session, or one that never was its patience;
-        - one more join phase, for those who have come last; if it is an initial one it has its own delay;
-        - a static member that has crashed is waited for once more, or one that runs twice is fenced by its
-          double, which asks again only then, and is started again;
-        - the members learn of the rebalance from a heartbeat, and so once more if a leader looks around;
-        - and everything that happens is heard of a little late, log time by a clock that was set back.
-        """
-        slowest, config = self.conditions.slowest, self.conditions.config
-        asked_again = max(slowest.rebalance_ms + membership._JOIN_LAPSE_MS, slowest.request_ms)
-        dead = max(slowest.session_ms, config.new_member_join_timeout_ms)
-        joined = max(slowest.rebalance_ms, config.group_initial_rebalance_delay_ms)
-        heard_of = 2 * slowest.session_ms // 3 + LOOK_MS
-        in_flight = 20 * (2 * CALM_DELAY_MS + 2 * CALM_BATCH_MS + 5 * CALM_THINK_MS)
-        late = self._lateness_ms() + in_flight
-        if any(self.conditions.static):
-            late += joined + slowest.session_ms + asked_again + LONGEST_RESTART_MS
-        return LONGEST_DELAY_MS + asked_again + 2 * slowest.rebalance_ms + dead + joined + heard_of + late
-
     def _deletion_ms(self) -> int:
         """How long an Empty group may stay: it is looked at again if an id was pending or an offset kept."""
         config = self.conditions.config
         interval, retention = config.offsets_retention_check_interval_ms, config.offsets_retention_minutes
         kept = 2 * interval + retention * 60_000
-        return kept + self.conditions.slowest.session_ms + self._lateness_ms()
+        return kept + self.conditions.slowest.session_ms + self.lateness_ms()
 
-    def _lateness_ms(self) -> int:
+    def lateness_ms(self) -> int:
         """How far log time may lie behind."""
         late = LARGEST_SETBACK_MS + self.conditions.clock_slack_ms + TICK_MS + 3 * CALM_BATCH_MS
         if self.conditions.longest_standstill_ms is not None:
@@ -394,22 +369,7 @@ class World:
     def _what_is_not_right(self) -> str | None:
         if self._starting:
             return "a program is being started again"
-        group = self.checks.group
-        if group is None or group.state is not GroupState.STABLE:
-            return f"the group is {group and group.state}"
-        survivors = sorted(client.membership.member_id for client in self.clients)
-        if survivors != sorted(group.members) or group.pending_members:
-            return f"in the group are {[*group.members, *group.pending_members]} and not {survivors}"
-        wrong = (client.what_is_not_right(group) for client in self.clients)
-        return next((it for it in wrong if it is not None), None) or self._what_is_not_shared(group)
-
-    def _what_is_not_shared(self, group: ClassicGroup) -> str | None:
-        """Is every unit owned once? Those that there are, if the leader can know."""
-        leads_anew = any(client.leads_anew for client in self.clients)
-        units = self.units_divided[group.generation_id] if leads_anew else {self.units}
-        shared = sorted(unit for client in self.clients for unit in client.owned)
-        is_right = len(shared) in units and shared == list(range(len(shared)))
-        return None if is_right else f"owned are {shared} of {units} units"
+        return self.play.what_is_not_right(self.checks.group)
 
     def _what_is_left(self) -> str | None:
         if (group := self.checks.group) is not None:

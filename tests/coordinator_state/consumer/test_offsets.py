@@ -159,6 +159,22 @@ def test_offsets_of_a_topic_that_a_member_stops_reading_expire(group):
     assert s.summary[0] == "Stable"
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+def test_offsets_that_nobody_reads_any_more_expire_before_what_expires_later(group, is_last):
+    s = group(offsets_retention_minutes=20)
+    s.join("m0", "a")
+    s.commit("m0", 2, {"a": [0]})
+    live_on(s, 900_000)
+    s.commit("m0", 2, {"z": [0]})
+    if is_last:
+        s.leave("m0")
+        s.wait(600_000)
+    else:
+        s.beat("m0", subscribed_topic_names=["b"], topic_partitions=[])
+        live_on(s, 600_000)
+    assert s.committed() == {"z": [0]}
+
+
 def test_group_that_is_empty_again_and_again_does_not_put_off_what_expires(group):
     s = group(offsets_retention_minutes=1)
     s.join("m0", "a")
