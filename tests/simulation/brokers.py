@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from group_coordinator.coordinator_state.requests import TopicFacts, TopicMetadataRequest
-from group_coordinator.streaming.watching.answer import topics_in
+from group_coordinator.jobs.topic_answers import topics_in
 from group_coordinator.streaming.watching.watch import Watch
 from tests.simulation.conditions import LONGEST_DELAY_MS
 from tests.simulation.network import encode
