@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from confluent_kafka import KafkaError
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
-from tests.gateway.clients import Librdkafka, groups_tool, polling
+from tests.foreign.__main__ import Missing, build_go
+from tests.gateway.clients import Librdkafka, Program, groups_tool, java, polling
 from tests.gateway.conftest import Running
+from tests.jdk import find_javac
 from tests.patience import wait_for
 
 pytestmark = pytest.mark.spark
@@ -94,6 +97,33 @@ def test_a_pattern_that_does_not_compile_ends_its_member(start: Callable[..., Co
     wait_for(has_ended)
     assert told[0].code() == KafkaError._FATAL
     assert "regular expression" in told[0].str()
+
+
+def test_members_of_java_and_of_franz_go_find_topics_that_are_made_later(
+    running: Running, tmp_path: Path
+) -> None:
+    find_javac()
+    *command, _ = java("unused")
+    program = str(Path(__file__).parent / "ConsumerOfPattern.java")
+    with ExitStack() as stack:
+        of_java = stack.enter_context(
+            Program(tmp_path / "java", [*command, program, running.gateway, "of-java", "later-.*"])
+        )
+        try:
+            binary = build_go(tmp_path)
+        except Missing:
+            of_go = None
+        else:
+            given = ("franz-go", running.gateway, "^later-", "of-go", "server-side-regex")
+            of_go = stack.enter_context(Program(tmp_path / "go", [binary, *given]))
+        for number in (1, 2):
+            create(running, f"later-{number}")
+            names = " ".join(f"later-{each}" for each in range(1, number + 1))
+            wait_for(lambda names=names: f"reads {names}" in of_java.said, said=lambda: of_java.said)
+            if of_go is not None:
+                wait_for(
+                    lambda number=number: f"gained later-{number}" in of_go.said, said=lambda: of_go.said
+                )
 
 
 def test_a_pattern_that_matches_nothing_is_no_error(running: Running, start: Callable[..., Consumer]) -> None:

@@ -20,7 +20,10 @@ func franzGo(ctx context.Context, address, topic, group, strategy string) error 
 	var owned state
 	// The coordinator divides the work, and says how long sessions are.
 	divided := []kgo.Opt{kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())}
-	if strategy != "server-side" {
+	if strategy == "server-side-regex" {
+		// And it resolves the topic, which is a pattern.
+		divided = append(divided, kgo.ConsumeRegex())
+	} else if strategy != "server-side" {
 		divided = []kgo.Opt{
 			kgo.Balancers(balancers[strategy]),
 			kgo.SessionTimeout(6 * time.Second),
@@ -33,13 +36,20 @@ func franzGo(ctx context.Context, address, topic, group, strategy string) error 
 		kgo.ConsumeTopics(topic),
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, gained map[string][]int32) {
-			owned.gain(gained[topic]...)
+			for each, partitions := range gained {
+				fmt.Println("gained", each)
+				owned.gain(partitions...)
+			}
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-			owned.lose(lost[topic]...)
+			for _, partitions := range lost {
+				owned.lose(partitions...)
+			}
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-			owned.lose(lost[topic]...)
+			for _, partitions := range lost {
+				owned.lose(partitions...)
+			}
 		}),
 	)...)
 	if err != nil {
