@@ -55,6 +55,7 @@ from group_coordinator.coordinator_state.responses import (
 )
 
 if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.consumer.partitions import Partitions
     from group_coordinator.coordinator_state.requests.consumer import AliveMember
     from group_coordinator.coordinator_state.turn import Turn
 
@@ -144,7 +145,7 @@ def _live_on(turn: Turn[ConsumerGroup], member_id: str, epoch: int, group_instan
     if epoch == member.epoch:
         if group.is_at_rest and group.is_settled(member):
             return Verdict(epoch=epoch)
-        verdict = _go_on(turn, member, None)
+        verdict = _go_on(turn, member, None, None)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             return verdict
     return Verdict(epoch=member.epoch, assignment=group.topics.told(member.share.assigned))
@@ -261,17 +262,25 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
         topics_differ(group)
         advance_epoch(turn, cause, f"{member_id} {what}")
     _hear_from(turn, member)
-    return _go_on(turn, member, request, subscription_changed=change.is_another)
+    owned = None
+    # A join that the log has twice, since a write was tried again, says what was so when it was sent.
+    is_old = request.epoch == JOIN_EPOCH and member.join_by(request.request_id)
+    if request.topic_partitions is not None and not is_old:
+        owned = group.topics.owned(request.topic_partitions)
+    return _go_on(turn, member, request, owned, subscription_changed=change.is_another)
 
 
 def _go_on(
     turn: Turn[ConsumerGroup],
     member: ConsumerMember,
     request: ConsumerGroupHeartbeatRequest | None,
+    owned: Partitions | None,
     *,
     subscription_changed: bool = False,
 ) -> Verdict:
     """Let group and member come further, and tell the member where it is. `request` None: it is alive.
+
+    `owned`: what the member says it has; None if it says nothing.
 
     A member that says the epoch before its own does not know its own, and comes no further until it does.
     It may have said the same several times while nobody answered: Kafka would fence it for the third time.
@@ -280,9 +289,6 @@ def _go_on(
     if group.metadata_changed and topics_differ(group):
         advance_epoch(turn, RebalanceCause.TOPICS_CHANGED, "topics changed")
     assign(turn)
-    owned = None
-    if request is not None and request.topic_partitions is not None:
-        owned = group.topics.owned(request.topic_partitions)
     has_heard = request is None or request.epoch in (JOIN_EPOCH, member.epoch)
     is_changed = has_heard and reconcile_member(
         turn, member, owned, subscription_changed=subscription_changed

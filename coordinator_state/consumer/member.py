@@ -5,6 +5,8 @@ Source: org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember.
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import msgspec
 
 from group_coordinator.coordinator_state.consumer.partitions import pack_held, unpack_held
@@ -15,6 +17,7 @@ __all__ = ["ConsumerMember"]
 
 _FRAME_BYTES = 300
 """Bytes of a member's field names and numbers in a picture; more than those of a small one."""
+_DIGEST_BYTES = 8
 
 
 class ConsumerMember(msgspec.Struct, kw_only=True, array_like=True):
@@ -50,6 +53,14 @@ class ConsumerMember(msgspec.Struct, kw_only=True, array_like=True):
     server_assignor: str | None = None
     untold_until_ms: int = 0
     """Until then it is not told that its session has nearly expired (`near_expiry.py`)."""
+    joined_by: bytes = b""
+    """A digest of the id of the request by which it has joined last."""
+
+    def join_by(self, request_id: str) -> bool:
+        """Note that it joins by this request; return whether the log has that one twice."""
+        digest = blake2b(request_id.encode(), digest_size=_DIGEST_BYTES).digest()
+        is_repeated, self.joined_by = digest == self.joined_by, digest
+        return is_repeated
 
     @property
     def is_parked(self) -> bool:

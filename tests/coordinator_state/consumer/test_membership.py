@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from group_coordinator.coordinator_state.consumer.states import MemberState
 from tests.coordinator_state.consumer.scenario import partitions_of
 
 UNKNOWN = "UNKNOWN_MEMBER_ID"
@@ -197,6 +198,26 @@ def test_nobody_is_fenced_who_says_the_same_again_and_again_while_nobody_answers
     assert first.previous_epoch == epoch
     # Once it has heard it goes on.
     s.settle()
+
+
+def test_a_join_that_the_log_has_twice_gives_nothing_up(group):
+    """A gateway whose write is not acknowledged writes again. Meanwhile the member has got its partitions."""
+    s = group()
+    s.join("m0", "a")
+    joined = s.log[-1].value
+    s.join("m1", "a")
+    s.beat("m0")
+    assert s.group.members["m0"].state is MemberState.UNREVOKED_PARTITIONS
+    (reply,) = s.put(joined)
+    assert (reply.error, reply.member_epoch) == ("NONE", s.epochs["m0"])
+    assert s.group.members["m0"].state is MemberState.UNREVOKED_PARTITIONS
+    s.beat("m1")
+    assert s.held["m1"] == {}, "the other one has not given it up"
+    # One that really joins again has nothing any more.
+    s.join("m0", "a")
+    assert s.group.members["m0"].state is MemberState.STABLE
+    s.beat("m1")
+    assert s.held["m1"] != {}
 
 
 def test_fenced_heartbeat_is_no_sign_of_life(group):
