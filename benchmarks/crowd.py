@@ -60,6 +60,7 @@ _METADATA = b"\0\1\0\0\0\1\0\6orders\0\0\0\0"
 _ASSIGNMENT = b"\0\1\0\0\0\1\0\6orders\0\0\0\1\0\0\0\0\0\0\0\0"
 _CONNECTING, _JOINING = 40, 5_000
 """At a time: a broker keeps no more than 50 connections waiting."""
+_QUIET_ROUNDS, _ROUND_S = 4, 1.0
 _TICK_S = 0.002
 _PATIENCE_S = 120
 _SPAWN = multiprocessing.get_context("spawn")
@@ -416,13 +417,13 @@ async def _join_all(members: list[_Member]) -> None:
 
 
 async def _settle(members: list[_Consumer]) -> None:
-    """Join, and beat until all are in one epoch and hear nothing new."""
-    while True:
-        await asyncio.gather(*(each.come_further() for each in members))
-        epochs = {each.epoch for each in members}
-        is_quiet = await asyncio.gather(*(each.come_further() for each in members))
-        if all(is_quiet) and len(epochs) == 1:
-            return
+    """Join, and beat until all are in one epoch, and hear nothing new for some assignment intervals."""
+    quiet = 0
+    while quiet < _QUIET_ROUNDS:
+        are_quiet = await asyncio.gather(*(each.come_further() for each in members))
+        is_quiet = all(are_quiet) and len({each.epoch for each in members}) == 1
+        quiet = quiet + 1 if is_quiet else 0
+        await asyncio.sleep(_ROUND_S)
 
 
 def _beaten(member: _Member | _Consumer, trips: list[float]) -> Callable[[bytes], None]:
