@@ -79,8 +79,7 @@ def handle_consumer_group_heartbeat(
             turn.reply(to, response)
         return
     verdict = _rest(turn, request) or _beat(turn, request, request.member_id or new_member_id)
-    is_news = verdict.error is not Errors.NONE or verdict.assignment is not None
-    if request.quiet is True and not is_news and verdict.epoch == request.epoch:
+    if request.quiet is True and not verdict.is_news_to(request.epoch):
         return
     is_in = verdict.error is Errors.NONE and request.epoch >= JOIN_EPOCH
     response = ConsumerGroupHeartbeatResponse.to(
@@ -114,8 +113,7 @@ def _rest(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest) -> 
 def _news_for(turn: Turn[ConsumerGroup], alive: AliveMember) -> ConsumerMemberResult | None:
     """Let a member be alive; what there is to tell it, if anything."""
     verdict = _live_on(turn, alive.member_id, alive.member_epoch, alive.group_instance_id)
-    is_news = verdict.error is not Errors.NONE or verdict.assignment is not None
-    if not is_news and verdict.epoch == alive.member_epoch:
+    if not verdict.is_news_to(alive.member_epoch):
         return None
     return ConsumerMemberResult(
         member_id=alive.member_id,

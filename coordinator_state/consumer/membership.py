@@ -36,6 +36,10 @@ class Verdict(NamedTuple):
     epoch: int = 0
     assignment: list[AssignedTopic] | None = None
 
+    def is_news_to(self, epoch: int) -> bool:
+        """Whether it tells something to a member that takes itself for one of this epoch."""
+        return self.error is not Errors.NONE or self.assignment is not None or self.epoch != epoch
+
 
 def refusal(
     turn: Turn[ConsumerGroup],
