@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from group_coordinator.observe.names import TopicNames
 from tests.brokers_log.watching import partitions
 from tests.commands.job import ObserveJob
 from tests.gateway.clients import Librdkafka
+from tests.observe.polled import Polled
 from tests.observe.test_observe import ALL, admin, events_of, expected, reading, topic, watch
 
 __all__ = ["admin", "topic", "watch"]
@@ -24,34 +24,24 @@ __all__ = ["admin", "topic", "watch"]
 pytestmark = pytest.mark.spark
 
 
-class Member:
-    """A program that polls and commits in a thread of its own until it leaves."""
+class Member(Polled):
+    """A program with librdkafka's consumer, of the consumer protocol."""
 
     def __init__(self, servers: str, group: str, topic: str, client_id: str, **given: Any) -> None:
-        self._consumer = Librdkafka(
-            servers,
-            [topic],
-            group,
-            client_id=client_id,
-            session_timeout_ms=None,
-            heartbeat_interval_ms=None,
-            group_protocol="consumer",
-            enable_auto_commit=True,
-            auto_commit_interval_ms=200,
-            **given,
+        super().__init__(
+            Librdkafka(
+                servers,
+                [topic],
+                group,
+                client_id=client_id,
+                session_timeout_ms=None,
+                heartbeat_interval_ms=None,
+                group_protocol="consumer",
+                enable_auto_commit=True,
+                auto_commit_interval_ms=200,
+                **given,
+            )
         )
-        self._stopping = Event()
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._consumer.poll(100)
-        self._consumer.close()
-
-    def leave(self) -> None:
-        self._stopping.set()
-        self._thread.join()
 
 
 def test_a_group_is_watched_with_the_names_of_its_topics(

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.observe.query import CONSUMER_PREFIX
 from tests.commands.job import ObserveJob
+from tests.observe.polled import Polled
 from tests.patience import wait_for
 
 pytestmark = pytest.mark.spark
@@ -59,32 +59,22 @@ def topic(admin: KafkaAdminClient) -> str:
     return name
 
 
-class Consumer:
-    """A program that polls and commits in a thread of its own until it leaves."""
+class Consumer(Polled):
+    """A program with kafka-python's consumer."""
 
     def __init__(self, bootstrap_servers: str, group: str, topic: str, client_id: str, **given: Any) -> None:
-        self._consumer = KafkaConsumer(
-            topic,
-            bootstrap_servers=bootstrap_servers,
-            group_id=group,
-            client_id=client_id,
-            auto_commit_interval_ms=200,
-            session_timeout_ms=6_000,
-            heartbeat_interval_ms=500,
-            **given,
+        super().__init__(
+            KafkaConsumer(
+                topic,
+                bootstrap_servers=bootstrap_servers,
+                group_id=group,
+                client_id=client_id,
+                auto_commit_interval_ms=200,
+                session_timeout_ms=6_000,
+                heartbeat_interval_ms=500,
+                **given,
+            )
         )
-        self._stopping = Event()
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._consumer.poll(100)
-        self._consumer.close()
-
-    def leave(self) -> None:
-        self._stopping.set()
-        self._thread.join()
 
 
 @contextmanager
