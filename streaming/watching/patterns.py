@@ -13,12 +13,11 @@ watcher never touches a pattern of a user: it would tell its members of topics t
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.requests.consumer import PatternTopics, TopicFacts
-from group_coordinator.jobs.topic_answers import read_topics
-from group_coordinator.jobs.topic_patterns import PatternError, Renewal, matcher_of
+from group_coordinator.coordinator_state.requests.consumer import PatternTopics
+from group_coordinator.jobs.topic_memory import Memory
+from group_coordinator.jobs.topic_patterns import Renewal
 from group_coordinator.streaming.watching.differences import Differences
 from group_coordinator.streaming.watching.rounds import Pace
 from group_coordinator.streaming.watching.watch import Record
@@ -26,6 +25,7 @@ from group_coordinator.streaming.watching.watch import Record
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from group_coordinator.coordinator_state.requests.consumer import TopicFacts
     from group_coordinator.coordinator_state.responses import KnownPattern
 
 __all__ = ["PatternWatch"]
@@ -56,10 +56,8 @@ class PatternWatch:
         self._interval_s, self._most_bytes, self._own = interval_s, most_bytes, frozenset(own)
         self._groups: dict[str, _Group] = {}
         self._to_compare: dict[str, None] = {}
-        self._topics: dict[str, TopicFacts] | None = None
-        self._digest = b""
-        self._matched: dict[str, list[str]] = {}
-        """By pattern, as far as the newest list was matched with it."""
+        self._memory: Memory | None = None
+        """The topics that there are; None before they are listed."""
         self._pace = Pace(0.0)
         self._asked_s: float | None = None
         self._hurries = False
@@ -68,7 +66,7 @@ class PatternWatch:
 
     def begin(self, now_s: float) -> None:
         """Take in that watching begins. If it has ended before, the list of topics is old."""
-        self._topics, self._digest, self._asked_s, self._pace = None, b"", None, Pace(now_s)
+        self._memory, self._asked_s, self._pace = None, None, Pace(now_s)
 
     def pictured(self, group_id: str, version: int, known: Iterable[KnownPattern]) -> None:
         """Take in the patterns of a group."""
@@ -93,7 +91,6 @@ class PatternWatch:
         self._groups.pop(group_id, None)
         self._to_compare.pop(group_id, None)
         if not self._groups:
-            self._matched.clear()
             self.invalid.clear()
 
     def wants_list(self, now_s: float) -> bool:
@@ -108,56 +105,42 @@ class PatternWatch:
 
     def listed(self, topics: bytes) -> None:
         """Take in all topics, as `topics_in` returns them. Raises `MalformedAnswerError`."""
-        digest = blake2b(topics, digest_size=16).digest()
-        if digest != self._digest:
-            said = read_topics(topics).items()
-            self._topics = {
-                name: TopicFacts(name=name, partitions=it.partitions, topic_id=it.topic_id)
-                for name, it in said
-                if it.partitions and it.topic_id and name not in self._own
-            }
-            self._matched.clear()
-            self._digest = digest
+        memory = self._memory or Memory(self._own)
+        memory.listed(topics)
+        self._memory = memory
         # Each look counts, for what is missing in two of them.
         self._to_compare |= dict.fromkeys(self._groups)
 
     def records(self, now_s: float) -> list[Record]:
         """The records that are to be written now."""
-        room = self._pace.room(now_s) if self._topics is not None else 0
         records: list[Record] = []
+        if (memory := self._memory) is None:
+            return records
+        room = self._pace.room(now_s)
         while self._to_compare and len(records) < room:
             group_id = next(iter(self._to_compare))
             del self._to_compare[group_id]
-            if (record := self._compared(group_id, now_s)) is not None:
+            if (record := self._compared(memory, group_id, now_s)) is not None:
                 records.append(record)
         return records
 
-    def _compared(self, group_id: str, now_s: float) -> Record | None:
-        group, topics = self._groups[group_id], self._topics or {}
+    def _compared(self, memory: Memory, group_id: str, now_s: float) -> Record | None:
+        group = self._groups[group_id]
         patterns: list[PatternTopics] = []
-        new: set[str] = set()
+        new: dict[str, TopicFacts] = {}
         for pattern, known in group.known.items():
-            found = self._match(pattern, topics)
-            names = None if found is None else group.renewals[pattern].news(known, found)
+            topics, problem = memory.match(pattern)
+            if problem is not None:
+                self.invalid[pattern] = problem
+                continue
+            names = group.renewals[pattern].news(known, topics)
             if names is not None:
                 patterns.append(PatternTopics(pattern=pattern, topics=names))
-                new.update(set(names).difference(known or ()))
+                new |= {it: topics[it] for it in names if it in topics and it not in (known or ())}
         tells = Differences((), (), tuple(patterns))
         if not patterns or (tells == group.written and now_s < group.again_s):
             return None
         group.written, group.again_s = tells, now_s + _AGAIN_S
-        facts = tuple(topics[name] for name in sorted(new) if name in topics)
+        facts = tuple(new[name] for name in sorted(new))
         whole = Record(group_id, group.version, tells._replace(topics=facts))
         return whole if whole.tells.size <= self._most_bytes else whole._replace(tells=tells)
-
-    def _match(self, pattern: str, topics: dict[str, TopicFacts]) -> list[str] | None:
-        if pattern in self.invalid:
-            return None
-        if pattern not in self._matched:
-            try:
-                matches = matcher_of(pattern)
-            except PatternError as error:
-                self.invalid[pattern] = str(error)
-                return None
-            self._matched[pattern] = list(filter(matches, topics))
-        return self._matched[pattern]

@@ -58,10 +58,8 @@ class Session:
         self._is_active, self._stopping, self._report = is_active, stopping, report
         self._pictures = stack.enter_context(closing(Pictures(settings.topics_groups, client_config)))
         # A record also has ids, which no other part of it depends on.
-        interval_s, most_bytes = (
-            settings.topics_watch_interval_ms / 1_000,
-            settings.group.max_request_bytes // 2,
-        )
+        most_bytes = settings.group.max_request_bytes // 2
+        interval_s = settings.topics_watch_interval_ms / 1_000
         self._watch = Watch(interval_s, most_bytes)
         self._patterns = PatternWatch(interval_s, most_bytes, settings.all_topics)
         self._asking: Asking | None = None

@@ -24,9 +24,9 @@ from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis.guarding import Resolution
 from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.messages import ConsumerGroupDescribeRequest
-from group_coordinator.gateway.patterns import Matched
 from group_coordinator.gateway.renewals import Told
 from group_coordinator.gateway.topics import Topics
+from group_coordinator.jobs.topic_patterns import Matched
 from tests.gateway.consumers import IDS, KAFKA, alive, full, owns, sent
 from tests.gateway.talks import Talk, number
 from tests.gateway.test_local import CONFIG, Gateway

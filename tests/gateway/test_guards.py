@@ -32,9 +32,9 @@ from group_coordinator.gateway.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
 )
-from group_coordinator.gateway.patterns import Matched
 from group_coordinator.gateway.rights import CLUSTER, Operation, Resource, Right
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
+from group_coordinator.jobs.topic_patterns import Matched
 
 GROUPS = [Right(operation, Resource.GROUP, "mine") for operation in Operation]
 TOPICS = [Right(operation, Resource.TOPIC, "mine") for operation in (Operation.READ, Operation.DESCRIBE)]

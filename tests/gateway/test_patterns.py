@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from group_coordinator.coordinator_state.requests import TopicFacts
-from group_coordinator.gateway import matching
-from group_coordinator.gateway.matching import Memory
-from group_coordinator.gateway.patterns import Matched, Patterns
+from group_coordinator.gateway.patterns import Patterns
+from group_coordinator.jobs import topic_memory
+from group_coordinator.jobs.topic_memory import Memory
+from group_coordinator.jobs.topic_patterns import Matched
 
 
 def facts(*names: str) -> dict[str, TopicFacts]:
@@ -121,13 +122,13 @@ def test_a_topic_that_grows_is_told_anew() -> None:
 
 def test_only_new_names_are_matched_again(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
-    compiled = matching.matcher_of
+    compiled = topic_memory.matcher_of
 
     def counting(pattern: str):
         matches = compiled(pattern)
         return lambda name: looked_at.append(name) or matches(name)
 
-    monkeypatch.setattr(matching, "matcher_of", counting)
+    monkeypatch.setattr(topic_memory, "matcher_of", counting)
     memory = Memory(())
     memory.take(facts("a", "b"))
     memory.match("a.*")
@@ -137,7 +138,7 @@ def test_only_new_names_are_matched_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "_MOST_REMEMBERED", 10)
+    monkeypatch.setattr(topic_memory, "_MOST_REMEMBERED", 10)
     memory = Memory(())
     memory.take(facts(*(f"t{number}" for number in range(4))))
     first = memory.match("t.*")

@@ -8,8 +8,9 @@ from typing import Any
 from group_coordinator.coordinator_state.requests import TopicFacts
 from group_coordinator.coordinator_state.responses import KnownPattern
 from group_coordinator.gateway.local import Client
-from group_coordinator.gateway.patterns import Matched, Patterns
+from group_coordinator.gateway.patterns import Patterns
 from group_coordinator.gateway.renewals import KnownPatterns, Renewals, Told
+from group_coordinator.jobs.topic_patterns import Matched
 
 
 def facts(*names: str) -> dict[str, TopicFacts]:

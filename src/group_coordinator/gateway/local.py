@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.group_apis.guarding import Resolution
     from group_coordinator.gateway.groups import Groups
-    from group_coordinator.gateway.patterns import Matched
     from group_coordinator.gateway.renewals import Told
     from group_coordinator.gateway.rules import Rules
+    from group_coordinator.jobs.topic_patterns import Matched
 
 __all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
 

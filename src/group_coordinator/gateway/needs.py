@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.limits import Budget, Pending
     from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.parties import Party
-    from group_coordinator.gateway.patterns import Matched
     from group_coordinator.gateway.sides import Sides
     from group_coordinator.gateway.turns import Turns
+    from group_coordinator.jobs.topic_patterns import Matched
 
 __all__ = ["Counts", "Effects", "Services"]
 

@@ -11,29 +11,22 @@ Time is an argument, in seconds.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
-    from group_coordinator.coordinator_state.requests import TopicFacts
+    from group_coordinator.jobs.topic_patterns import Matched
 
-    _Then: TypeAlias = Callable[["Matched | None"], None]
+    _Then: TypeAlias = Callable[[Matched | None], None]
 
-__all__ = ["Matched", "Patterns"]
+__all__ = ["Patterns"]
 
 _LATE_S = 5.0
 """How long an answer that came too late is kept: until its client has asked again."""
 _MOST_AT_ONCE = 100
 """Patterns in one question."""
-
-
-class Matched(NamedTuple):
-    """The topics that a pattern matches, by name; or the reason why it does not compile."""
-
-    topics: Mapping[str, TopicFacts]
-    problem: str | None = None
 
 
 class _Wanting:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.responses import KnownPattern
     from group_coordinator.gateway.local import Client
-    from group_coordinator.gateway.patterns import Matched, Patterns
+    from group_coordinator.gateway.patterns import Patterns
+from group_coordinator.jobs.topic_patterns import Matched
 
 __all__ = ["KnownPatterns", "Renewals", "Told"]
 

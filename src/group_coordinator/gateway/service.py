@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
     from group_coordinator.gateway.parties import Party
-    from group_coordinator.gateway.patterns import Matched
     from group_coordinator.gateway.settings import GatewaySettings
+    from group_coordinator.jobs.topic_patterns import Matched
 
 __all__ = ["Gateway"]
 

@@ -10,14 +10,16 @@ group-coordinator.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import re2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
-__all__ = ["PatternError", "Renewal", "matcher_of"]
+    from group_coordinator.coordinator_state.requests import TopicFacts
+
+__all__ = ["Matched", "PatternError", "Renewal", "matcher_of"]
 
 _MOST_BYTES = 1 << 20
 """Of a compiled pattern, and of what is remembered while it matches."""
@@ -45,6 +47,13 @@ def matcher_of(pattern: str) -> Callable[[str], bool]:
             "SubscribedTopicRegex is not a valid regular expression: it is no Unicode."
         ) from None
     return lambda name: compiled.fullmatch(name) is not None
+
+
+class Matched(NamedTuple):
+    """The topics that a pattern matches, by name; or the reason why it does not compile."""
+
+    topics: Mapping[str, TopicFacts]
+    problem: str | None = None
 
 
 class Renewal:

@@ -12,8 +12,8 @@ from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
 from group_coordinator.gateway.group_apis.topic_ids import topic_id_of
 from group_coordinator.gateway.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from group_coordinator.gateway.patterns import Matched
 from group_coordinator.gateway.rights import Operation
+from group_coordinator.jobs.topic_patterns import Matched
 
 __all__ = ["API", "PAIR"]
 
