@@ -386,11 +386,11 @@ def test_who_still_holds_what_another_one_waits_for_and_since_when(moving: Histo
 
 
 def test_rebalances_of_the_consumer_protocol(moving: HistoryReader) -> None:
-    columns = ("began", "took_ms", "ended_in", "cause", "generation_id")
+    columns = ("began", "took_ms", "ended_in", "cause", "generation_id", "members")
     assert answers(moving, "rebalances", About(MOVING, WHOLE), *columns) == [
-        (1, 0, "Stable", "member_joined", 2),
-        (5, 4_000, "Stable", "member_joined", 3),
-        (20, 1_000, "Stable", "member_left", 4),
+        (1, 0, "Stable", "member_joined", 2, 1),
+        (5, 4_000, "Stable", "member_joined", 3, 2),
+        (20, 1_000, "Stable", "member_left", 4, 1),
     ]
     columns = ("rebalances", "last_cause", "not_stable_ms", "longest_ms")
     assert overview(moving, WHOLE, *columns) == [(MOVING, 3, "member_left", 5_000, 4_000)]

@@ -136,9 +136,12 @@ WITH steps AS (
     cause
   FROM transitions
   WHERE {about.group} AND (to_state IN ({_AT_REST}) OR {_BEGINS})
+), changes AS (
+  SELECT since AS at, 1 AS change FROM membership WHERE {about.group}
+  UNION ALL SELECT until, -1 FROM membership WHERE {about.group} AND until IS NOT NULL
+  UNION ALL SELECT ended, 0 FROM steps WHERE ended IS NOT NULL
 ), sizes AS (
-  SELECT generation_id, at, count(*) AS members
-  FROM generations WHERE {about.group} GROUP BY generation_id, at
+  SELECT DISTINCT at, sum(change) OVER (ORDER BY at NULLS FIRST) AS members FROM changes
 ), last_joins AS (
   SELECT generation_id + 1 AS generation_id, at, client_id, join_phase_ms,
     row_number() OVER (PARTITION BY generation_id ORDER BY at DESC, log_offset DESC) AS place
@@ -147,7 +150,7 @@ WITH steps AS (
 SELECT began, took_ms, ended_in, cause, reason, steps.generation_id, members,
   client_id AS last_to_join, join_phase_ms AS joined_after_ms
 FROM steps
-  LEFT JOIN sizes ON sizes.generation_id = steps.generation_id AND sizes.at BETWEEN began AND ended
+  LEFT JOIN sizes ON sizes.at = ended
   LEFT JOIN last_joins ON last_joins.generation_id = steps.generation_id
     AND last_joins.at BETWEEN began AND ended AND place = 1
 WHERE begins AND {chosen}

@@ -199,10 +199,7 @@ class Explainer:
             began = min(began, last.at - timedelta(milliseconds=last.rebalance_ms))
         joins = self._joined(max((began, -1), before), _place_of(last))
         phases = _phases(joins)
-        members = self._generations.get((self._completed(moves), last.generation_id))
-        count = None if members is None else len(members)
-        if last.from_state in _ON_THE_WAY:
-            count = sum(_was_in(each, last.at) for each in self._story.memberships)
+        count = sum(_was_in(each, last.at) for each in self._story.memberships) if is_over else None
         return Rebalance(
             began,
             last.at if is_over else None,
