@@ -110,6 +110,63 @@ def test_coming_back_into_the_same_generation_is_told(members: list[Member]) -> 
     ] == said(result)[2:-2]
 
 
+def test_a_member_of_the_consumer_protocol_tells_differences(
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poll(self: Member, timeout_ms: int) -> None:
+        self.polls += 1
+        self.member_id, self.generation_id = "m", 4 + self.polls
+        if self.polls == 1:
+            self.listener.on_partitions_assigned(UNITS)
+        elif self.polls == 2:
+            self.listener.on_partitions_revoked({"unit-1"})
+        elif self.polls == 3:
+            self.listener.on_partitions_lost({"unit-0"})
+            self.listener.on_partitions_assigned({"unit-1"})
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Member, "poll", poll)
+    result = run("--group-protocol", "consumer", "--server-assignor", "range", "--instance-id", "w1")
+
+    assert 0 == result.exit_code, result.stderr
+    settings = members[0].settings
+    assert ("consumer", "range") == (settings["group_protocol"], settings["server_assignor"])
+    # These the coordinator says.
+    assert (None, None) == (settings["session_timeout_ms"], settings["assignors"])
+    assert [
+        "joined as m, epoch 5",
+        "assigned [unit-0, unit-1]",
+        # It goes on with the rest, and a newer epoch is nothing to tell.
+        "revoked [unit-1]",
+        "lost [unit-0]: the group went on without this member",
+        "joined as m, epoch 7",
+        "assigned [unit-1]",
+        "stopping; w1 may come back to group g until its session ends",
+        "stopped",
+    ] == said(result)[2:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--server-assignor", "range"], 'server_assignor is a setting of group_protocol="consumer"'),
+        (
+            ["--group-protocol", "consumer", "--session-timeout-ms", "9000"],
+            'session_timeout_ms is no setting of group_protocol="consumer"',
+        ),
+        (
+            ["--group-protocol", "consumer", "--assignor", "sticky"],
+            'assignors is no setting of group_protocol="consumer"',
+        ),
+    ],
+)
+def test_a_setting_of_the_other_protocol_is_wrong_usage(arguments: list[str], message: str) -> None:
+    result = run(*arguments, "--bootstrap-server", "127.0.0.1:1")
+
+    assert 2 == result.exit_code
+    assert message in result.output
+
+
 def test_member_that_is_fenced_ends_with_one_line(
     members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:

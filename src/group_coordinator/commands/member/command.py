@@ -33,19 +33,28 @@ __all__ = ["member"]
     help="Be a static member of this name. It owns the same again if it restarts within the session timeout.",
 )
 @click.option(
+    "--group-protocol",
+    type=click.Choice(["classic", "consumer"]),
+    default="classic",
+    show_default=True,
+    help="The protocol of the group. In consumer (KIP-848) the coordinator divides the work.",
+)
+@click.option(
     "--session-timeout-ms",
     type=int,
-    default=10_000,
-    show_default=True,
-    help="Time without a heartbeat after which the coordinator expires the member, in ms.",
+    help="Time without a heartbeat after which the coordinator expires the member, in ms. In the consumer "
+    "protocol the coordinator's settings say it.  [default: 10000]",
 )
 @click.option(
     "--assignor",
     "assignors",
     multiple=True,
-    default=("range", "roundrobin"),
-    show_default=True,
-    help="range, roundrobin or sticky (repeatable, in order of preference).",
+    help="range, roundrobin or sticky, in the classic protocol (repeatable, in order of preference).  "
+    "[default: range, roundrobin]",
+)
+@click.option(
+    "--server-assignor",
+    help="The coordinator's assignor that the member votes for, uniform or range, in the consumer protocol.",
 )
 def member(*, units: int | None, topics: tuple[str, ...], **options: Any) -> None:
     """Join a group and say what happens, until Ctrl-C or SIGTERM.
@@ -54,6 +63,7 @@ def member(*, units: int | None, topics: tuple[str, ...], **options: Any) -> Non
     group-coordinator member --group g --units 12
     group-coordinator member --group g --topic orders --topic refunds --assignor sticky
     group-coordinator member --group g --units 12 --instance-id w1
+    group-coordinator member --group g --topic orders --group-protocol consumer
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     if (units is None) == (not topics):
         raise click.UsageError("share either --units or the partitions of a --topic")

@@ -30,6 +30,7 @@ __all__ = ["join"]
 _POLL_MS = 200
 _SILENCE_S = 1.5
 _SILENCE_AGAIN_S = 10.0
+_SESSION_TIMEOUT_MS = 10_000
 
 
 def join(  # noqa: PLR0913 - as many as there are options
@@ -43,10 +44,15 @@ def join(  # noqa: PLR0913 - as many as there are options
     response_topic: str,
     client_id: str | None,
     instance_id: str | None,
-    session_timeout_ms: int,
+    group_protocol: str,
+    session_timeout_ms: int | None,
     assignors: tuple[str, ...],
+    server_assignor: str | None,
 ) -> None:
     """Join a group, and tell of it until SIGTERM or Ctrl-C."""
+    has_epochs = group_protocol == "consumer"
+    if session_timeout_ms is None and not has_epochs:
+        session_timeout_ms = _SESSION_TIMEOUT_MS
     joining = _make(
         bootstrap_servers,
         command_config,
@@ -54,13 +60,15 @@ def join(  # noqa: PLR0913 - as many as there are options
         group_id=group,
         client_id=client_id,
         group_instance_id=instance_id,
+        group_protocol=group_protocol,
         session_timeout_ms=session_timeout_ms,
-        assignors=assignors,
+        assignors=assignors or None,
+        server_assignor=server_assignor,
         request_topic=request_topic,
         response_topic=response_topic,
     )
     stopping = stop_event(signal.SIGINT, signal.SIGTERM)
-    narrator = _Narrator(joining)
+    narrator = _Narrator(joining, has_epochs=has_epochs)
     if units is not None:
         joining.subscribe(units=[f"unit-{i}" for i in range(units)], listener=narrator)
     else:
@@ -72,6 +80,8 @@ def join(  # noqa: PLR0913 - as many as there are options
             narrator.look()
         if instance_id is None:
             _say(f"leaving group {group}")
+        elif session_timeout_ms is None:
+            _say(f"stopping; {instance_id} may come back to group {group} until its session ends")
         else:
             _say(f"stopping; {instance_id} has {session_timeout_ms / 1000:g} s to come back to group {group}")
         joining.close()
@@ -105,10 +115,15 @@ def _make(
 
 
 class _Narrator:
-    """Tells what happens to a member: what it is told as a listener, and what it sees when it looks."""
+    """Tells what happens to a member: what it is told as a listener, and what it sees when it looks.
 
-    def __init__(self, watched: GroupMember) -> None:
+    `has_epochs`: the group is of the consumer protocol. Then a newer epoch alone is nothing to tell, and a
+    member that gives something up goes on with the rest.
+    """
+
+    def __init__(self, watched: GroupMember, *, has_epochs: bool) -> None:
         self._member = watched
+        self._has_epochs = has_epochs
         self._generation_id = -1
         self._waiting_since = self._silent_since = time.monotonic()
         self._silence_s = _SILENCE_S
@@ -119,23 +134,29 @@ class _Narrator:
 
     def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
         _say(f"revoked {_listed(revoked)}")
-        self._begin_anew()
+        if not self._has_epochs:
+            self._begin_anew()
 
     def on_partitions_lost(self, lost: Collection[Any]) -> None:
         _say(f"lost {_listed(lost)}: the group went on without this member")
         self._begin_anew()
 
     def look(self) -> None:
-        """Tell of a new generation, or of a wait that has become long."""
-        watched = self._member
+        """Tell that it has joined, also in a new generation, or of a wait that has become long."""
+        watched, told = self._member, self._generation_id
         generation_id = watched.generation_id
-        if generation_id not in (-1, self._generation_id):
+        if generation_id not in (-1, told):
             self._generation_id = generation_id
-            role = "leader" if watched.is_leader else "follower"
-            _say(f"joined as {watched.member_id}, generation {generation_id}, {role}")
+            if told == -1 or not self._has_epochs:
+                _say(f"joined as {watched.member_id}, {self._place(generation_id)}")
             self._wait_anew()
         elif watched.state is not MemberState.STABLE:
             self._tell_of_waiting()
+
+    def _place(self, generation_id: int) -> str:
+        if self._has_epochs:
+            return f"epoch {generation_id}"
+        return f"generation {generation_id}, {'leader' if self._member.is_leader else 'follower'}"
 
     def _begin_anew(self) -> None:
         # The next generation may have the number of this one, e.g. if a static member comes back into it.
@@ -150,9 +171,9 @@ class _Narrator:
         now = time.monotonic()
         if now - self._silent_since < self._silence_s:
             return
-        if self._member.state is MemberState.COMPLETING_REBALANCE:
+        if self._member.state is MemberState.COMPLETING_REBALANCE and not self._has_epochs:
             whom = "the leader to divide the work"
-        elif self._member.member_id:
+        elif self._member.member_id and not self._has_epochs:
             whom = "the coordinator to begin a generation"
         else:
             whom = "the coordinator to answer"
