@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated
 
 import msgspec
@@ -96,7 +97,7 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def consumer_assignors(self) -> tuple[str, ...]:
         """The names in `group_consumer_assignors`, in order."""
-        return tuple(name.strip() for name in self.group_consumer_assignors.split(","))
+        return _names_in(self.group_consumer_assignors)
 
     @property
     def max_request_partitions(self) -> int:
@@ -132,3 +133,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
         ids = 2 * 6 * self.max_id_length
         offsets = min(self.max_group_offsets, self.max_group_bytes // 100) * (_OFFSET_FRAME_BYTES + ids)
         return 2 * self.max_record_bytes + self.max_group_bytes + offsets + _SMALL_BYTES
+
+
+@cache
+def _names_in(setting: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in setting.split(","))

@@ -8,9 +8,10 @@ Source: GroupMetadataManager.java of Apache Kafka 4.4 (consumerGroupHeartbeat, u
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, Subscriber
+from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, GroupSpec
 from group_coordinator.coordinator_state.consumer.group import both
 from group_coordinator.coordinator_state.consumer.partitions import unpack
 from group_coordinator.coordinator_state.consumer.reconcile import reconcile
@@ -92,8 +93,7 @@ def assign(turn: Turn[ConsumerGroup]) -> None:
     if group.assigned_at_ms is not None and turn.now_ms - group.assigned_at_ms < interval_ms:
         return
     name = group.preferred_assignor(turn.config.consumer_assignors)
-    topics = {topic.number: topic for topic in group.topics.existing(group.subscriptions.all_names())}
-    targets = ASSIGNORS[name](_subscribers(group), topics, group.subscriptions.is_homogeneous)
+    targets = ASSIGNORS[name](_spec(group))
     changed = group.change_targets(targets)
     group.assignor = name
     group.advance_assignment()
@@ -109,14 +109,17 @@ def assign(turn: Turn[ConsumerGroup]) -> None:
     tell_state(turn, "the work was divided again")
 
 
-def _subscribers(group: ConsumerGroup) -> list[Subscriber]:
-    members, targets = group.members.values(), group.targets
-    numbers = {member.subscription for member in members}
-    topics = {number: frozenset(group.existing_topics(number)) for number in sorted(numbers)}
-    return [
-        Subscriber(it.member_id, it.group_instance_id, topics[it.subscription], targets[it.member_id])
-        for it in members
-    ]
+def _spec(group: ConsumerGroup) -> GroupSpec:
+    members, subscriptions = group.members, group.subscriptions
+    # Most members have the same.
+    existing = cache(lambda number: frozenset(group.existing_topics(number)))
+    return GroupSpec(
+        group.targets,
+        {topic.number: topic for topic in group.topics.existing(subscriptions.all_names())},
+        lambda member_id: existing(members[member_id].subscription),
+        subscriptions.is_homogeneous,
+        lambda member_id: members[member_id].group_instance_id,
+    )
 
 
 def reconcile_member(

@@ -14,12 +14,12 @@ from __future__ import annotations
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from group_coordinator.coordinator_state.consumer.assignors.subscribers import kept
+from group_coordinator.coordinator_state.consumer.assignors.group_spec import kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from group_coordinator.coordinator_state.consumer.assignors.subscribers import Subscriber
+    from group_coordinator.coordinator_state.consumer.assignors.group_spec import GroupSpec
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
     from group_coordinator.coordinator_state.consumer.topics import Topic
 
@@ -46,17 +46,20 @@ class _Spread(NamedTuple):
         return -self.topic.partitions / len(self.subscribers), len(self.subscribers), self.topic.name
 
 
-def assign_unlike(members: Sequence[Subscriber], topics: Mapping[int, Topic]) -> dict[str, Partitions]:
-    """Compute the target of members, which are in the order of their ids."""
+def assign_unlike(group: GroupSpec) -> dict[str, Partitions]:
+    """Compute the target of members that subscribe to different topics."""
+    member_ids = sorted(group.targets)
     spreads: dict[int, _Spread] = {}
-    for place, member in enumerate(members):
-        for number in member.topics:
+    for place, member_id in enumerate(member_ids):
+        for number in group.subscription(member_id):
             if number not in spreads:
-                spreads[number] = _Spread(topics[number], [_NOBODY] * topics[number].partitions, [])
+                topic = group.topics[number]
+                spreads[number] = _Spread(topic, [_NOBODY] * topic.partitions, [])
             spreads[number].subscribers.append(place)
-    sizes = [0] * len(members)
-    for place, member in enumerate(members):
-        for number, partitions in kept(member, topics).items():
+    sizes = [0] * len(member_ids)
+    for place, member_id in enumerate(member_ids):
+        own = kept(group.targets[member_id], group.subscription(member_id), group.topics)
+        for number, partitions in own.items():
             sizes[place] += len(partitions)
             for partition in partitions:
                 spreads[number].owners[partition] = place
@@ -64,15 +67,15 @@ def assign_unlike(members: Sequence[Subscriber], topics: Mapping[int, Topic]) ->
     for spread in ordered:
         _hand_out(spread, sizes)
     _balance([spread for spread in ordered if len(spread.subscribers) > 1], sizes)
-    return _targets(members, ordered)
+    return _targets(member_ids, ordered)
 
 
-def _targets(members: Sequence[Subscriber], spreads: Sequence[_Spread]) -> dict[str, Partitions]:
-    targets: list[Partitions] = [{} for _ in members]
+def _targets(member_ids: Sequence[str], spreads: Sequence[_Spread]) -> dict[str, Partitions]:
+    targets: list[Partitions] = [{} for _ in member_ids]
     for spread in spreads:
         for partition, owner in enumerate(spread.owners):
             targets[owner].setdefault(spread.topic.number, set()).add(partition)
-    return {member.member_id: target for member, target in zip(members, targets, strict=True)}
+    return dict(zip(member_ids, targets, strict=True))
 
 
 def _hand_out(spread: _Spread, sizes: list[int]) -> None:

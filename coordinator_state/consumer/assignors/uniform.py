@@ -9,36 +9,41 @@ Source: UniformAssignor and UniformHomogeneousAssignmentBuilder of Apache Kafka 
 from __future__ import annotations
 
 from itertools import islice
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from group_coordinator.coordinator_state.consumer.assignors.group_spec import kept, topics_by_name
 from group_coordinator.coordinator_state.consumer.assignors.heterogeneous import assign_unlike
-from group_coordinator.coordinator_state.consumer.assignors.subscribers import kept, topics_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from group_coordinator.coordinator_state.consumer.assignors.subscribers import Subscriber
+    from group_coordinator.coordinator_state.consumer.assignors.group_spec import GroupSpec
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
     from group_coordinator.coordinator_state.consumer.topics import Topic
 
 __all__ = ["assign_uniformly"]
 
 
-def assign_uniformly(
-    subscribers: Sequence[Subscriber],
-    topics: Mapping[int, Topic],
-    is_homogeneous: bool,  # noqa: FBT001 - an `Assignor` takes it so
-) -> dict[str, Partitions]:
+def assign_uniformly(group: GroupSpec) -> dict[str, Partitions]:
     """Compute the target of an `Assignor`: sizes as equal as subscriptions allow, with few moves."""
-    members = sorted(subscribers, key=attrgetter("member_id"))
-    if not is_homogeneous:
-        return assign_unlike(members, topics)
-    wanted = topics_by_name(members[0].topics, topics) if members else []
+    if not group.is_homogeneous:
+        return assign_unlike(group)
+    member_ids = sorted(group.targets)
+    subscription = group.subscription(member_ids[0]) if member_ids else frozenset()
+    wanted = topics_by_name(subscription, group.topics)
     if not wanted:
-        return {member.member_id: {} for member in members}
-    targets = {member.member_id: kept(member, topics) for member in members}
-    free = list(_of_nobody(wanted, targets.values()))
+        return {member_id: {} for member_id in member_ids}
+    targets = {member_id: group.targets[member_id] for member_id in member_ids}
+    taken = _taken(targets.values())
+    if kept(taken, subscription, group.topics) is not taken:
+        targets = {
+            member_id: kept(target, subscription, group.topics) for member_id, target in targets.items()
+        }
+    free = [
+        (topic.number, partition)
+        for topic in wanted
+        for partition in sorted(set(range(topic.partitions)).difference(taken.get(topic.number, ())))
+    ]
     unfilled = _even_out(targets, free, wanted)
     given = iter(free)
     for member_id, room in unfilled.items():
@@ -50,16 +55,13 @@ def assign_uniformly(
     return targets
 
 
-def _of_nobody(wanted: Sequence[Topic], targets: Iterable[Partitions]) -> Iterator[tuple[int, int]]:
-    """Yield the partitions that are in no target, as (topic number, partition)."""
-    taken: Partitions = {topic.number: set() for topic in wanted}
+def _taken(targets: Iterable[Partitions]) -> Partitions:
+    """The partitions of all targets together."""
+    taken: dict[int, list[set[int]]] = {}
     for target in targets:
         for number, partitions in target.items():
-            taken[number] |= partitions
-    for topic in wanted:
-        for partition in range(topic.partitions):
-            if partition not in taken[topic.number]:
-                yield topic.number, partition
+            taken.setdefault(number, []).append(partitions)
+    return {number: set().union(*parts) for number, parts in taken.items()}
 
 
 def _even_out(
@@ -73,18 +75,18 @@ def _even_out(
     least, extras = divmod(sum(topic.partitions for topic in wanted), len(targets))
     places = {topic.number: place for place, topic in enumerate(wanted)}
     unfilled: dict[str, int] = {}
-    for left, (member_id, target) in zip(range(len(targets), 0, -1), targets.items(), strict=True):
-        gets_extra = extras > 0
-        room = least + gets_extra - sum(map(len, target.values()))
-        if room > 0 and gets_extra and left > extras:
-            # Enough members come after it.
-            gets_extra = False
-            room -= 1
-        extras -= gets_extra
-        if room > 0:
-            unfilled[member_id] = room
-        elif room < 0:
-            targets[member_id] = _cut(target, -room, free, places)
+    left = len(targets)
+    for member_id, target in targets.items():
+        left -= 1
+        quota, size = least, 0
+        for partitions in target.values():
+            size += len(partitions)
+        if extras and (size > least or left < extras):
+            quota, extras = quota + 1, extras - 1
+        if size < quota:
+            unfilled[member_id] = quota - size
+        elif size > quota:
+            targets[member_id] = _cut(target, size - quota, free, places)
     return unfilled
 
 

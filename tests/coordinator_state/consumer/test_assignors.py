@@ -6,13 +6,13 @@ has, what is expected here is the same but for the order. Topics that do not exi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, Subscriber
+from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, Assignor, GroupSpec
 from group_coordinator.coordinator_state.consumer.topics import Topic
 
 if TYPE_CHECKING:
@@ -23,9 +23,42 @@ if TYPE_CHECKING:
 Target = dict[str, "Partitions"]
 
 T1, T2, T3, T4 = 1, 2, 3, 4
-UNIFORM, RANGE = ASSIGNORS["uniform"], ASSIGNORS["range"]
 BOTH = pytest.mark.parametrize("assignor", ["uniform", "range"])
 EITHER = pytest.mark.parametrize("is_homogeneous", [True, False])
+
+
+class Subscriber(NamedTuple):
+    """A member: the topics that it subscribes to, and its part of the target before."""
+
+    member_id: str
+    group_instance_id: str | None
+    topics: frozenset[int]
+    target: Partitions
+
+
+class Divides:
+    """An assignor that is given members."""
+
+    def __init__(self, assignor: Assignor) -> None:
+        self._assignor = assignor
+
+    def __call__(
+        self, members: Sequence[Subscriber], known: dict[int, Topic], is_homogeneous: bool
+    ) -> Target:
+        of = {each.member_id: each for each in members}
+        return self._assignor(
+            GroupSpec(
+                targets={member_id: each.target for member_id, each in of.items()},
+                topics=known,
+                subscription=lambda member_id: of[member_id].topics,
+                is_homogeneous=is_homogeneous,
+                instance_id=lambda member_id: of[member_id].group_instance_id,
+            )
+        )
+
+
+DIVIDE = {name: Divides(assignor) for name, assignor in ASSIGNORS.items()}
+UNIFORM, RANGE = DIVIDE["uniform"], DIVIDE["range"]
 
 
 def topics(*counts: int) -> dict[int, Topic]:
@@ -59,7 +92,7 @@ def test_first_is_the_default():
 @BOTH
 @EITHER
 def test_group_without_members(assignor, is_homogeneous):
-    assert ASSIGNORS[assignor]([], topics(3), is_homogeneous) == {}
+    assert DIVIDE[assignor]([], topics(3), is_homogeneous) == {}
 
 
 @BOTH
@@ -67,14 +100,14 @@ def test_group_without_members(assignor, is_homogeneous):
 def test_no_topic(assignor, is_homogeneous):
     """testOneMemberNoTopicSubscription, testOneMemberNoTopic, testTwoMembersNoTopicSubscription"""
     members = [member("A"), member("B", had={T1: {0}})]
-    assert ASSIGNORS[assignor](members, topics(3), is_homogeneous) == {"A": {}, "B": {}}
+    assert DIVIDE[assignor](members, topics(3), is_homogeneous) == {"A": {}, "B": {}}
 
 
 @BOTH
 @EITHER
 def test_one_member_has_all(assignor, is_homogeneous):
     members = [member("A", T1, T2)]
-    assert ASSIGNORS[assignor](members, topics(3, 2), is_homogeneous) == {"A": {T1: {0, 1, 2}, T2: {0, 1}}}
+    assert DIVIDE[assignor](members, topics(3, 2), is_homogeneous) == {"A": {T1: {0, 1, 2}, T2: {0, 1}}}
 
 
 @BOTH
@@ -82,7 +115,7 @@ def test_one_member_has_all(assignor, is_homogeneous):
 def test_topic_without_partitions(assignor, is_homogeneous):
     known = topics(2) | {T2: Topic(T2, "topic2", "", 0)}
     members = in_all("A", "B", of=2)
-    assert ASSIGNORS[assignor](members, known, is_homogeneous) == {"A": {T1: {0}}, "B": {T1: {1}}}
+    assert DIVIDE[assignor](members, known, is_homogeneous) == {"A": {T1: {0}}, "B": {T1: {1}}}
 
 
 class TestHomogeneous:
@@ -511,7 +544,7 @@ def test_order_makes_no_difference_and_nothing_is_changed(assignor: str, group: 
     members, known = group
     is_homogeneous = len({each.topics for each in members}) == 1
     before = repr(members)
-    target = ASSIGNORS[assignor](members, known, is_homogeneous)
+    target = DIVIDE[assignor](members, known, is_homogeneous)
     assert repr(members) == before
     shuffled = [
         each._replace(
@@ -520,7 +553,7 @@ def test_order_makes_no_difference_and_nothing_is_changed(assignor: str, group: 
         for each in members
     ]
     rng.shuffle(shuffled)
-    again = ASSIGNORS[assignor](shuffled, dict(reversed(known.items())), is_homogeneous)
+    again = DIVIDE[assignor](shuffled, dict(reversed(known.items())), is_homogeneous)
     assert list(again.items()) == list(target.items())
 
 

@@ -89,9 +89,9 @@ def assigned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     runs: list[int] = []
     uniform = assignors.ASSIGNORS["uniform"]
 
-    def counted(subscribers: Any, topics: Any, is_homogeneous: Any) -> Any:
-        runs.append(len(subscribers))
-        return uniform(subscribers, topics, is_homogeneous)
+    def counted(group: assignors.GroupSpec) -> Any:
+        runs.append(len(group.targets))
+        return uniform(group)
 
     monkeypatch.setitem(advance.ASSIGNORS, "uniform", counted)
     return runs

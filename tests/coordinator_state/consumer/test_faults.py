@@ -18,7 +18,7 @@ from group_coordinator.coordinator_state.consumer import (
     reconcile,
     topic_metadata,
 )
-from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS
+from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, GroupSpec
 from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.consumer.partitions import unpack
 from group_coordinator.coordinator_state.consumer.subscriptions import Subscriptions
@@ -223,13 +223,13 @@ class Assigns:
     def __init__(self, *, forgets: bool) -> None:
         self._forgets, self._calls = forgets, 0
 
-    def __call__(self, subscribers: Any, topics: Any, is_homogeneous: bool) -> Any:
+    def __call__(self, group: GroupSpec) -> Any:
         self._calls += 1
-        targets = ASSIGNORS["range"](subscribers, topics, is_homogeneous)
+        targets = ASSIGNORS["range"](group)
         if self._forgets:
-            return targets | {subscribers[0].member_id: {}}
-        for topics_named in {each.topics for each in subscribers}:
-            alike = [each.member_id for each in subscribers if each.topics == topics_named]
+            return targets | {next(iter(group.targets)): {}}
+        for subscription in {group.subscription(each) for each in group.targets}:
+            alike = [each for each in group.targets if group.subscription(each) == subscription]
             shift = self._calls % len(alike)
             shares = [targets[each] for each in alike]
             targets |= zip(alike, shares[shift:] + shares[:shift], strict=True)
