@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from group_coordinator.coordinator_state.committed import CommittedOffsets
-from group_coordinator.coordinator_state.consumer.group import ConsumerGroup, told_patterns
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.consumer.partitions import unpack, unpack_held
+from group_coordinator.coordinator_state.consumer.picture import told_patterns
 from group_coordinator.coordinator_state.consumer.subscriptions import Wanted
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, GroupSpec
-from group_coordinator.coordinator_state.consumer.group import both
 from group_coordinator.coordinator_state.consumer.partitions import unpack
-from group_coordinator.coordinator_state.consumer.reconcile import reconcile
+from group_coordinator.coordinator_state.consumer.reconcile import both, reconcile
 from group_coordinator.coordinator_state.consumer.states import GroupState, MemberState
 from group_coordinator.coordinator_state.events import (
     MemberAssigned,
@@ -92,9 +91,9 @@ def assign(turn: Turn[ConsumerGroup]) -> None:
         return
     if group.assigned_at_ms is not None and turn.now_ms - group.assigned_at_ms < interval_ms:
         return
-    name = group.preferred_assignor(turn.config.consumer_assignors)
+    name = group.index.preferred_assignor(turn.config.consumer_assignors)
     targets = ASSIGNORS[name](_spec(group))
-    changed = group.change_targets(targets)
+    changed = group.index.change_targets(targets)
     group.assignor = name
     group.advance_assignment()
     if changed:
@@ -105,7 +104,7 @@ def assign(turn: Turn[ConsumerGroup]) -> None:
             )
         )
     if group.topics.has_others_than(names := group.subscriptions.all_names()):
-        group.topics.prune(names, group.topics_held())
+        group.topics.prune(names, group.index.topics_held())
     tell_state(turn, "the work was divided again")
 
 
@@ -114,7 +113,7 @@ def _spec(group: ConsumerGroup) -> GroupSpec:
     # Most members have the same.
     existing = cache(lambda number: frozenset(group.existing_topics(number)))
     return GroupSpec(
-        group.targets,
+        group.index.targets,
         {topic.number: topic for topic in group.topics.existing(subscriptions.all_names())},
         lambda member_id: existing(members[member_id].subscription),
         subscriptions.is_homogeneous,
@@ -141,7 +140,7 @@ def reconcile_member(
         before,
         group.assignment_epoch,
         unpack(member.target),
-        group.is_free,
+        group.index.is_free,
         owned,
         group.existing_topics(member.subscription),
         subscription_changed=subscription_changed,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.consumer.group import ConsumerGroup, both
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.consumer.partitions import unpack
+from group_coordinator.coordinator_state.consumer.reconcile import both
 from group_coordinator.coordinator_state.errors import not_found
 from group_coordinator.coordinator_state.responses import ConsumerGroupDescribeResponse, DescribedConsumer
 
@@ -47,7 +48,7 @@ def handle_consumer_group_describe(turn: Turn[ConsumerGroup], request: ConsumerG
         group_state=group.state,
         group_epoch=group.generation_id,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor(turn.config.consumer_assignors),
+        assignor_name=group.index.preferred_assignor(turn.config.consumer_assignors),
         members=members,
     )
     turn.reply(to, response)

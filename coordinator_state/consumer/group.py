@@ -7,37 +7,34 @@ Source: org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup.
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import msgspec
 
-from group_coordinator.coordinator_state.config import INT32_MAX
+from group_coordinator.coordinator_state.consumer.committing import may_commit, may_fetch
 from group_coordinator.coordinator_state.consumer.member import ConsumerMember
-from group_coordinator.coordinator_state.consumer.partitions import pack, unpack
+from group_coordinator.coordinator_state.consumer.member_index import MemberIndex
+from group_coordinator.coordinator_state.consumer.picture import picture_of
 from group_coordinator.coordinator_state.consumer.states import GroupState, MemberState
 from group_coordinator.coordinator_state.consumer.subscriptions import Subscriptions
 from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
-from group_coordinator.coordinator_state.consumer_protocol import CONSUMER, assignment_of, subscription_of
+from group_coordinator.coordinator_state.consumer_protocol import assignment_of
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.group import DeadlineKind
-from group_coordinator.coordinator_state.responses import GroupPicture, KnownPattern, PicturedMember
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
     from group_coordinator.coordinator_state.consumer.reconcile import Share
-    from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Resolution, Wanted
+    from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Wanted
     from group_coordinator.coordinator_state.requests import OffsetCommitRequest
+    from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["ConsumerGroup", "both", "told_patterns"]
-
-_EPOCHS_VERSION = 9
-"""The first version of OffsetCommit in which a generation may be a member epoch."""
+__all__ = ["ConsumerGroup"]
 
 
 class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
@@ -105,22 +102,9 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         return Subscriptions(self.stored_subscriptions)
 
     @cached_property
-    def _holders(self) -> Counter[tuple[int, int]]:
-        """How many members have each partition, assigned or pending: none or one."""
-        holders: Counter[tuple[int, int]] = Counter()
-        for member in self.members.values():
-            holders.update(_pairs(member.share))
-        return holders
-
-    @cached_property
-    def _votes(self) -> Counter[str]:
-        """How many members name each assignor."""
-        return Counter(each.server_assignor for each in self.members.values() if each.server_assignor)
-
-    @cached_property
-    def targets(self) -> dict[str, Partitions]:
-        """The targets of all members, whose sets nobody changes. Each assignment reads them all."""
-        return {member_id: unpack(member.target) for member_id, member in self.members.items()}
+    def index(self) -> MemberIndex:
+        """All members at once."""
+        return MemberIndex(self.members)
 
     def seal(self) -> None:
         """Put what was read of its stored parts back into them."""
@@ -148,18 +132,7 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     def _count(self, member: ConsumerMember, sign: int) -> None:
         self.unsettled += sign * (not self.is_settled(member))
         self.member_bytes += sign * self.size_of(member)
-        self._count_vote(member, sign)
-        if "_holders" in self.__dict__:
-            for pair in _pairs(member.share):
-                self._holders[pair] += sign
-        if "targets" in self.__dict__:
-            self.targets.pop(member.member_id, None)
-            if sign > 0:
-                self.targets[member.member_id] = unpack(member.target)
-
-    def _count_vote(self, member: ConsumerMember, sign: int) -> None:
-        if member.server_assignor and "_votes" in self.__dict__:
-            self._votes[member.server_assignor] += sign
+        self.index.count(member, sign)
 
     def size_of(self, member: ConsumerMember) -> int:
         """Bytes that a member adds to a picture, with its subscription and without its partitions."""
@@ -170,14 +143,14 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     def change_facts(self, member: ConsumerMember, changes: Mapping[str, object]) -> None:
         """Change what is known of a member besides its partitions: fields of `ConsumerMember` by name."""
         self.member_bytes -= member.size
-        self._count_vote(member, -1)
+        self.index.count_vote(member, -1)
         if self.static_members.get(member.group_instance_id or "") == member.member_id:
             del self.static_members[member.group_instance_id or ""]
         for name, value in changes.items():
             setattr(member, name, value)
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
-        self._count_vote(member, 1)
+        self.index.count_vote(member, 1)
         self.member_bytes += member.size
 
     def change_subscription(self, member: ConsumerMember, wanted: Wanted) -> None:
@@ -204,33 +177,11 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         self.unsettled -= not self.is_settled(member)
         member.share = share
         self.unsettled += not self.is_settled(member)
-        if "_holders" in self.__dict__:
-            for pair in _pairs(before):
-                self._holders[pair] -= 1
-            for pair in _pairs(share):
-                self._holders[pair] += 1
-
-    def is_free(self, number: int, partition: int) -> bool:
-        """Whether no member has this partition, neither assigned nor pending."""
-        return not self._holders[number, partition]
+        self.index.change_share(before, share)
 
     def is_settled(self, member: ConsumerMember) -> bool:
         """Whether a member has come to its target."""
         return member.state is MemberState.STABLE and member.epoch == self.assignment_epoch
-
-    def change_targets(self, targets: dict[str, Partitions]) -> list[str]:
-        """Let all members have these targets; return the ids of those whose target was another one."""
-        before, self.targets = self.targets, targets
-        # Most are not only alike, but the very same.
-        changed = [it for it in self.members if targets[it] is not before[it] and targets[it] != before[it]]
-        for member_id in changed:
-            self.members[member_id].target = pack(targets[member_id])
-        return changed
-
-    def topics_held(self) -> set[int]:
-        """The numbers of the topics that members have partitions of, or are to have."""
-        held = {number for member in self.members.values() for number in both(member.share)}
-        return held.union(*self.targets.values())
 
     def advance_assignment(self) -> None:
         """Let the targets be those of the group epoch, now."""
@@ -252,11 +203,6 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     def bytes_held(self) -> int:
         """Bytes of members, subscriptions and partitions in a picture, at most."""
         return self.member_bytes + self.topics.bytes_held + self.subscriptions.bytes_of_patterns
-
-    def preferred_assignor(self, assignors: Sequence[str]) -> str:
-        """The assignor that most members name, of those a first one in `assignors`; that one if none does."""
-        votes = self._votes
-        return max(assignors, key=lambda name: (votes[name], -assignors.index(name)))
 
     # -- questions that are asked of every kind of group -----------------------------------------
 
@@ -293,44 +239,12 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         self.cleanup_deadline_ms = None
 
     def may_commit(self, request: OffsetCommitRequest) -> Errors:
-        """Whether its sender may commit: with the member's epoch, or with an older one (KIP-1251).
-
-        With an older one, it must have had each of the partitions since then, or before.
-        Source: ConsumerGroup.validateOffsetCommit of Apache Kafka 4.4.
-        """
-        epoch = request.generation_id
-        if epoch < 0 and self.is_empty:
-            return Errors.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return Errors.UNKNOWN_MEMBER_ID
-        if request.version < _EPOCHS_VERSION:
-            return Errors.UNSUPPORTED_VERSION
-        is_in_time = epoch == member.epoch or (epoch < member.epoch and self._has_since(member, request))
-        return Errors.NONE if is_in_time else Errors.STALE_MEMBER_EPOCH
-
-    def _has_since(self, member: ConsumerMember, request: OffsetCommitRequest) -> bool:
-        held: dict[str, dict[int, int]] = {}
-        for number, partitions in sorted(both(member.share).items()):
-            held.setdefault(self.topics.named(number).name, {}).update(partitions)
-        for topic in request.topics:
-            since = held.get(topic.name, {})
-            for each in topic.partitions:
-                if since.get(each.partition_index, INT32_MAX) > request.generation_id:
-                    return False
-        return True
+        """Whether its sender may commit."""
+        return may_commit(self, request)
 
     def may_fetch(self, member_id: str | None, member_epoch: int) -> Errors:
-        """Whether this sender may see the offsets: anybody who does not claim to be a member, or a member.
-
-        Source: ConsumerGroup.validateOffsetFetch of Apache Kafka 4.
-        """
-        if member_id is None:
-            return Errors.NONE if member_epoch < 0 else Errors.UNKNOWN_SERVER_ERROR
-        member = self.members.get(member_id)
-        if member is None:
-            return Errors.UNKNOWN_MEMBER_ID
-        return Errors.NONE if member_epoch == member.epoch else Errors.STALE_MEMBER_EPOCH
+        """Whether this sender may see the offsets."""
+        return may_fetch(self, member_id, member_epoch)
 
     def may_delete_offsets(self) -> tuple[Errors, str | None]:
         """Always: it is known which topics its members read."""
@@ -390,61 +304,4 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
 
     def picture(self, config: GroupConfig) -> GroupPicture:
         """The group as tools show it."""
-        numbers = {member.subscription for member in self.members.values()}
-        subscriptions = {number: subscription_of(self.subscriptions.names(number)) for number in numbers}
-        return GroupPicture(
-            group_id=self.group_id,
-            state=self.state,
-            generation_id=self.generation_id,
-            protocol_type=CONSUMER,
-            protocol_name=self.assignor,
-            leader=None,
-            members=[
-                PicturedMember(
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    member_metadata=subscriptions[member.subscription],
-                    member_assignment=self.assignment_bytes(both(member.share)),
-                    session_timeout_ms=config.group_consumer_session_timeout_ms,
-                    rebalance_timeout_ms=member.rebalance_timeout_ms,
-                    member_epoch=member.epoch,
-                    target_assignment=self.assignment_bytes(unpack(member.target)),
-                )
-                for member in self.members.values()
-            ],
-            state_timestamp_ms=self.state_timestamp_ms,
-            group_type=self.KIND,
-            assignment_epoch=self.assignment_epoch,
-            metadata_version=self.topics.version,
-            topics=self.topics.known(self.subscriptions.all_names()),
-            patterns=told_patterns(self.subscriptions.resolutions) or msgspec.UNSET,
-        )
-
-
-def told_patterns(resolutions: Iterable[Resolution]) -> list[KnownPattern]:
-    """Patterns of members as pictures and events have them."""
-    return [
-        KnownPattern(
-            pattern=each.pattern.text,
-            user=each.pattern.user,
-            topics=None if each.topics is None else list(each.topics),
-        )
-        for each in resolutions
-    ]
-
-
-def both(share: Share) -> Held:
-    """All that a member may still have: what is assigned, and what it has been told to give up."""
-    held = {number: dict(partitions) for number, partitions in share.assigned.items()}
-    for number, partitions in share.pending.items():
-        held.setdefault(number, {}).update(partitions)
-    return held
-
-
-def _pairs(share: Share) -> Iterator[tuple[int, int]]:
-    for held in (share.assigned, share.pending):
-        for number, partitions in held.items():
-            for partition in partitions:
-                yield number, partition
+        return picture_of(self, config)

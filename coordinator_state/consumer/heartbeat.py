@@ -240,7 +240,7 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
     """Take the heartbeat of a member, or of a program that becomes one."""
     group = turn.group
     predecessor = _predecessor(group, request, member_id)
-    assignor = group.preferred_assignor(turn.config.consumer_assignors)
+    assignor = group.index.preferred_assignor(turn.config.consumer_assignors)
     cause, what = RebalanceCause.SUBSCRIPTION_CHANGED, "changed its subscription"
     if predecessor is None:
         member = _add(turn, request, member_id)
@@ -256,7 +256,7 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
     if predecessor is not None and (change.is_another or names_another):
         tell_subscription(turn, member)
     take_hints(turn, request, member)
-    if change.is_epoch or group.preferred_assignor(turn.config.consumer_assignors) != assignor:
+    if change.is_epoch or group.index.preferred_assignor(turn.config.consumer_assignors) != assignor:
         topics_differ(group)
         advance_epoch(turn, cause, f"{member_id} {what}")
     _hear_from(turn, member)

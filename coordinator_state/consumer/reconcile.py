@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
 
-__all__ = ["Share", "reconcile"]
+__all__ = ["Share", "both", "reconcile"]
 
 
 class Share(NamedTuple):
@@ -34,6 +34,14 @@ class Share(NamedTuple):
     state: MemberState
     assigned: Held
     pending: Held
+
+
+def both(share: Share) -> Held:
+    """All that a member may still have: what is assigned, and what it has been told to give up."""
+    held = {number: dict(partitions) for number, partitions in share.assigned.items()}
+    for number, partitions in share.pending.items():
+        held.setdefault(number, {}).update(partitions)
+    return held
 
 
 def reconcile(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from group_coordinator.coordinator_state.consumer.group import told_patterns
+from group_coordinator.coordinator_state.consumer.picture import told_patterns
 from group_coordinator.coordinator_state.consumer.subscriptions import (
     Pattern,
     Resolution,

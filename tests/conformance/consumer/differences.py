@@ -82,7 +82,7 @@ def _has_not_heard(group: ConsumerGroup, request: Request, _setup: Setup) -> boo
         share,
         group.assignment_epoch,
         unpack(member.target),
-        group.is_free,
+        group.index.is_free,
         {number: set(each) for number, each in share.assigned.items()},
         group.existing_topics(member.subscription),
         subscription_changed=False,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from group_coordinator.coordinator_state.consumer.group import both
 from group_coordinator.coordinator_state.consumer.partitions import unpack
+from group_coordinator.coordinator_state.consumer.reconcile import both
 from group_coordinator.coordinator_state.consumer.states import MemberState
 from group_coordinator.coordinator_state.consumer.topics import Topic
 from group_coordinator.coordinator_state.consumer_protocol import assignment_of

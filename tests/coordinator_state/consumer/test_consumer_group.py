@@ -43,19 +43,19 @@ def test_partitions_have_a_holder_until_they_are_given_up():
     """testUpdatingMemberUpdatesPartitionEpoch, testRemovePartitionEpochs, testAddPartitionEpochs,
     testDeletingMemberRemovesPartitionEpoch, testWaitingOnUnreleasedPartition"""
     group = made("m0", "m1")
-    assert group.is_free(0, 1)
+    assert group.index.is_free(0, 1)
     group.change_member(group.members["m0"], share([1, 2]))
-    assert [group.is_free(0, each) for each in (1, 2, 3)] == [False, False, True]
+    assert [group.index.is_free(0, each) for each in (1, 2, 3)] == [False, False, True]
     group.change_member(group.members["m0"], share([1], [2]))
-    assert not group.is_free(0, 2)
+    assert not group.index.is_free(0, 2)
     group.change_member(group.members["m0"], share([1]))
-    assert group.is_free(0, 2)
+    assert group.index.is_free(0, 2)
     group.change_member(group.members["m1"], share([2]))
     group.remove_member(group.members["m1"])
-    assert group.is_free(0, 2)
+    assert group.index.is_free(0, 2)
     # Also where it is read for the first time.
     again = decode_group(encode_group(group))
-    assert (again.is_free(0, 1), again.is_free(0, 2)) == (False, True)
+    assert (again.index.is_free(0, 1), again.index.is_free(0, 2)) == (False, True)
 
 
 def test_members_are_counted_as_they_come_and_go():

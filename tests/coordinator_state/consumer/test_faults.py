@@ -125,7 +125,7 @@ def forgets_who_has_come_to_its_target(patch: Patch) -> None:
         before, unsettled = group.is_settled(member), group.unsettled
         member.share = share
         group.unsettled = unsettled if before else unsettled - 1
-        group.__dict__.pop("_holders", None)
+        group.__dict__.pop("index", None)
 
     patch.setattr(ConsumerGroup, "change_member", change)
 
