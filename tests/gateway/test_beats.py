@@ -18,6 +18,7 @@ from group_coordinator.gateway.translation import Sender
 
 MOST_BYTES = 1_000_000
 NONE, UNKNOWN, AWAY = 0, Errors.UNKNOWN_MEMBER_ID.value, Errors.COORDINATOR_NOT_AVAILABLE.value
+REBALANCING = Errors.REBALANCE_IN_PROGRESS.value
 
 
 class Members:
@@ -79,8 +80,19 @@ def test_beats_of_a_group_that_rebalances_hurry(members: Members) -> None:
     members.beat("b", group_id="refunds")
     assert members.beats.in_a_hurry(101) == []
     members.beat("a")
-    assert members.beats.in_a_hurry(104.9) == ["orders"]
-    assert members.beats.in_a_hurry(105) == []
+    assert members.beats.in_a_hurry(105.9) == ["orders"]
+    assert members.beats.in_a_hurry(106) == []
+
+
+def test_beats_of_a_group_of_which_one_hears_of_a_rebalance_hurry(members: Members) -> None:
+    members.beat("a")
+    members.say(members.flush()[0], 100, a=UNKNOWN)
+    members.beat("a")
+    assert members.beats.in_a_hurry(100) == []
+    members.say(members.flush()[0], 100, a=REBALANCING)
+    members.beat("b")
+    assert members.beats.in_a_hurry(105.9) == ["orders"]
+    assert members.beats.in_a_hurry(106) == []
 
 
 def test_beats_of_a_group_become_one_record(members: Members) -> None:

@@ -237,7 +237,7 @@ def test_heartbeats_that_are_prepared_go_at_the_next_instant_and_are_not_overtak
 def test_a_beat_that_holds_up_a_later_request_goes_before_the_others(gateway: Gateway) -> None:
     member_id = member_of(gateway)
     # Its join made them hurry for a while.
-    gateway.passes(5)
+    gateway.passes(6)
     gateway.ask(beat(member_id))
     gateway.local.flush_hurried(gateway.now_s)
     assert gateway.log == []

@@ -60,6 +60,8 @@ class BeatKind(NamedTuple):
     """The verdict on the next beat, if that on an earlier one never comes; None: there is none."""
     known_from: Callable[[Any], int | None]
     """The generation or epoch of which a verdict tells; None: it tells of none."""
+    is_rebalance: Callable[[Any, int], bool]
+    """Whether a verdict tells a member of a generation or epoch that the group rebalances."""
     newest: Callable[[Any, Any], Any] | None
     """The verdict for a member that has not heard the first of two, once there is the second.
 
@@ -78,7 +80,7 @@ class Beat(NamedTuple):
     key: Key
     """The group and the member."""
     at: int
-    """Its generation or epoch."""
+    """Its generation or epoch; 0 or less of a program that joins or leaves in the consumer protocol."""
     most_bytes: int
     """The most bytes that it takes in a record, since JSON writes some characters with six."""
 
@@ -136,6 +138,7 @@ CLASSIC = BeatKind(
     refused=_LATE,
     lost=None,
     known_from=lambda _: None,
+    is_rebalance=lambda error_code, _: bool(error_code == Errors.REBALANCE_IN_PROGRESS),
     newest=None,
 )
 
@@ -172,6 +175,10 @@ def _told_of(verdict: Verdict) -> int | None:
     return None if verdict.error_code else verdict.epoch
 
 
+def _is_news(verdict: Verdict, at: int) -> bool:
+    return not verdict.error_code and (verdict.epoch != at or verdict.assignment is not None)
+
+
 def _newest_of(kept: Verdict, newer: Verdict) -> Verdict:
     """The newer verdict, with what it takes for granted that the member has heard before."""
     if newer.error_code or newer.assignment is not None:
@@ -188,5 +195,6 @@ CONSUMERS = BeatKind(
     refused=Verdict(_LATE),
     lost=Verdict(_LATE),
     known_from=_told_of,
+    is_rebalance=_is_news,
     newest=_newest_of,
 )

@@ -27,6 +27,7 @@ import msgspec
 
 from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest
+from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 from group_coordinator.gateway.beat_kinds import CLASSIC, BeatKind
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ __all__ = ["BeatCounts", "Beats", "Instants"]
 _MOST_TOGETHER = 1_000
 _HEAD_BYTES = 10_000
 """As much as the group's and other ids may take in a record, and more."""
-_REBALANCING_S = 5.0
-"""How long a group's heartbeats hurry after a join: most members beat every 3 s, and learn of it then."""
+_REBALANCING_S = 6.0
+"""How long a group's heartbeats hurry after a join or after news of a rebalance. Most members beat every 3 or
+5 s, and learn of it then."""
 _KEPT_S = 60.0
 """How long a verdict is kept that came after its beat had been answered."""
 
@@ -179,6 +181,8 @@ class Beats:
             answer = _nobody
         request = beat.request
         assert isinstance(request, ConsumerGroupHeartbeatRequest)  # noqa: S101 - classic ones are never full
+        if beat.at <= JOIN_EPOCH:
+            self.rebalances(request.group_id, now_s)
         self._sent[request.request_id] = _Record(
             _small(request), [_Asked(beat, answer)], is_full=True, says_all=request.is_full
         )
@@ -194,7 +198,7 @@ class Beats:
             self._held_up.add(group_id)
 
     def rebalances(self, group_id: str, now_s: float) -> None:
-        """Note that a member joins the group."""
+        """Note that a member joins or leaves the group, or hears that it has to do something."""
         self._rebalancing[group_id] = now_s + _REBALANCING_S
 
     @property
@@ -283,6 +287,8 @@ class Beats:
             return False
         del self._sent[response.request_id]
         verdicts = self._kind.verdicts(response, record.beating)
+        if any(map(self._kind.is_rebalance, verdicts, (at for _, at in record.beating))):
+            self.rebalances(record.request.group_id, now_s)
         is_late = record.is_answered
         is_all = record.says_all and not response.error_code
         for number, ((key, at), verdict) in enumerate(zip(record.beating, verdicts, strict=True)):
