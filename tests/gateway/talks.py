@@ -33,10 +33,10 @@ from group_coordinator.coordinator_state import requests
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address, Serving
 from group_coordinator.gateway.beat_kinds import Beat
+from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.conversation import Conversation
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.limits import Budget, Limits, Pending, largest, longest
-from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.parties import Parties, Party
 from group_coordinator.gateway.security import Security

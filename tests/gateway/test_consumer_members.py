@@ -20,12 +20,11 @@ from group_coordinator.coordinator_state.requests import (
 )
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway import codec
+from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis.guarding import Resolution
-from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.messages import ConsumerGroupDescribeRequest
 from group_coordinator.gateway.renewals import Told
-from group_coordinator.gateway.topics import Topics
 from group_coordinator.jobs.topic_patterns import Matched
 from tests.gateway.consumers import IDS, KAFKA, alive, full, owns, sent
 from tests.gateway.talks import Talk, number
@@ -40,7 +39,7 @@ class Kafka:
 
     def __init__(self, gateway: Gateway) -> None:
         self.asked: list[list[str]] = []
-        self.topics = gateway.local._topics = Topics(self.asked.append)
+        self.topics = gateway.look_up(self.asked.append)
         self._gateway = gateway
 
     def tells(self, found: dict[str, Found] | None = None) -> None:
@@ -200,7 +199,7 @@ def test_they_are_asked_for_anew_and_for_each_that_names_topics(gateway: Gateway
 def test_they_are_not_waited_for_longer_than_a_member_waits(
     gateway: Gateway, kafka: Kafka, interval_ms: int, waits_s: float
 ) -> None:
-    gateway.local._take_interval(interval_ms)
+    gateway.local._consumers.take_interval(interval_ms)
     gateway.ask(full())
     assert gateway.passes(waits_s - 0.01) == []
     assert gateway.log == []
@@ -334,7 +333,7 @@ def test_full_heartbeats_are_refused_within_half_an_interval(gateway: Gateway, k
 
 
 def test_the_interval_that_the_coordinator_tells_is_the_one_that_counts(gateway: Gateway) -> None:
-    beats = gateway.local._consumers_beats
+    _, beats = gateway.local._all_beats
     assert (beats.wait_s, beats.refuse_s) == (1.0, 1.5)
     gateway.ask(alive(3))
     gateway.local.flush(gateway.now_s)

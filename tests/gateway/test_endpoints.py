@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry
 from group_coordinator.gateway.addresses import Address, Serving
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
+from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.endpoints import Endpoints
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
-from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.settings import GatewaySettings
 from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture

@@ -19,9 +19,9 @@ from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import listeners as module
 from group_coordinator.gateway.certificates import Certificates
+from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
-from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.parties import Party
 from group_coordinator.gateway.settings import GatewaySettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -27,10 +28,12 @@ from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import FindCoordinatorResponse as FindCoordinatorAnswer
 from group_coordinator.coordinator_state.step import step
-from group_coordinator.gateway import codec, local
+from group_coordinator.gateway import codec, commits
 from group_coordinator.gateway.addresses import Address, coordinator_of, hash_of
+from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.groups import Groups, ListedGroup
-from group_coordinator.gateway.local import Client, Local, LogRecord, Nodes, Origin
+from group_coordinator.gateway.local import Local, Nodes, Origin
+from group_coordinator.gateway.outgoing import LogRecord
 from group_coordinator.gateway.rules import Rules
 from group_coordinator.gateway.topics import Topics
 
@@ -43,15 +46,28 @@ class Gateway:
 
     def __init__(self, prefix: str = "") -> None:
         self.groups = Groups(prefix)
-        nodes = Nodes(lambda: NODES, lambda: tuple(NODES))
         self.log: list[AnyRequest] = []
         self.rules = Rules(CONFIG, prefix)
-        self.local = Local(Origin("gw", 0, prefix), self.groups, nodes, self._write, self.rules)
+        self._prefix = prefix
+        self.topics: Topics | None = None
+        self.local = self._local()
         self.now_s = 0.0
         self.answered: list[Any] = []
         self._clients: dict[int, Client] = {}
         self._states: dict[str, bytes | None] = {}
         self._offset = 0
+
+    def _local(self) -> Local:
+        nodes = Nodes(lambda: NODES, lambda: tuple(NODES))
+        origin = Origin("gw", 0, self._prefix)
+        return Local(origin, self.groups, nodes, self._write, self.rules, self.topics)
+
+    def look_up(self, ask: Callable[[list[str]], None]) -> Topics:
+        """Have Kafka asked about topics; before anything else."""
+        assert not self._clients
+        self.topics = Topics(ask)
+        self.local = self._local()
+        return self.topics
 
     def _write(self, record: LogRecord) -> None:
         request = msgspec.json.decode(record.value, type=AnyRequest)
@@ -379,9 +395,9 @@ def test_an_older_join_of_a_member_is_told_to_join_again(gateway: Gateway) -> No
 
 
 def test_a_commit_for_what_does_not_exist_is_refused_like_at_a_broker(gateway: Gateway) -> None:
-    member_id = member_of(gateway)
     looked_up: list[list[str]] = []
-    gateway.local._topics = topics = Topics(looked_up.append)
+    topics = gateway.look_up(looked_up.append)
+    member_id = member_of(gateway)
     asked = commit(member_id)
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
     lost = kind.OffsetCommitRequestPartition(partition_index=7, committed_offset=5)
@@ -424,9 +440,9 @@ def test_a_list_has_what_its_client_was_told_before(gateway: Gateway) -> None:
 
 
 def test_an_offset_of_a_topic_that_was_made_again_is_none(gateway: Gateway) -> None:
-    member_id = member_of(gateway)
     looked_up: list[list[str]] = []
-    gateway.local._topics = topics = Topics(looked_up.append)
+    topics = gateway.look_up(looked_up.append)
+    member_id = member_of(gateway)
     gateway.ask(commit(member_id))
     topics.told({"t": Found(1, "A")}, gateway.now_s)
     gateway.coordinate()
@@ -503,16 +519,16 @@ def test_a_commit_that_kafka_takes_is_written_as_several_if_one_is_too_small(
     gateway: Gateway, metadata: str, is_looked_up: bool
 ) -> None:
     if is_looked_up:
-        gateway.local._topics = Topics(lambda _: None)
-        gateway.local._topics._known.update(a=(Found(125), 0.0), b=(Found(125), 0.0))
+        topics = gateway.look_up(lambda _: None)
+        topics._known.update(a=(Found(125), 0.0), b=(Found(125), 0.0))
     gateway.ask(large_commit(125, metadata))
     sizes = [len(msgspec.json.encode(each)) for each in gateway.log]
     assert len(sizes) > 1
     assert max(sizes) <= CONFIG.max_request_bytes
     gateway.ask(OffsetFetchRequest(version=6, group_id="orders", topics=None))
     gateway.coordinate()
-    if gateway.local._topics is not None:
-        gateway.local._topics.told(dict.fromkeys("ab", Found(125)), gateway.now_s)
+    if gateway.topics is not None:
+        gateway.topics.told(dict.fromkeys("ab", Found(125)), gateway.now_s)
     committed, fetched = gateway.answered
     assert [(each.name, len(each.partitions)) for each in committed.topics] == [("a", 125), ("b", 125)]
     assert {part.error_code for each in committed.topics for part in each.partitions} == {0}
@@ -548,9 +564,9 @@ def test_a_commit_that_kafka_would_not_take_either_is_refused_before_it_is_made_
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, is_looked_up: bool
 ) -> None:
     if is_looked_up:
-        gateway.local._topics = Topics(lambda _: None)
-        gateway.local._topics._known.update(a=(Found(2_000), 0.0), b=(Found(2_000), 0.0))
-    monkeypatch.setattr(local, "in_parts", Mock(side_effect=AssertionError))
+        topics = gateway.look_up(lambda _: None)
+        topics._known.update(a=(Found(2_000), 0.0), b=(Found(2_000), 0.0))
+    monkeypatch.setattr(commits, "in_parts", Mock(side_effect=AssertionError))
     gateway.ask(large_commit(2_000, "\x01" * 4_096))
     (told,) = gateway.answered
     assert [len(each.partitions) for each in told.topics] == [2_000, 2_000]

@@ -7,7 +7,7 @@ from typing import Any
 
 from group_coordinator.coordinator_state.requests import TopicFacts
 from group_coordinator.coordinator_state.responses import KnownPattern
-from group_coordinator.gateway.local import Client
+from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.patterns import Patterns
 from group_coordinator.gateway.renewals import KnownPatterns, Renewals, Told
 from group_coordinator.jobs.topic_patterns import Matched

@@ -21,7 +21,7 @@ from kafka.structs import TopicPartition
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import stream, topics
-from group_coordinator.gateway.local import LogRecord
+from group_coordinator.gateway.outgoing import LogRecord
 from group_coordinator.gateway.stream import Listener, Reader, Writer
 from tests.patience import PATIENCE_S, eventually
 from tests.streaming.registry import create_topic

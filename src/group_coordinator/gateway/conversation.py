@@ -32,12 +32,12 @@ from typing import TYPE_CHECKING, Any
 from group_coordinator.gateway import codec, moving, of_brokers
 from group_coordinator.gateway.addresses import unsupported_api_versions
 from group_coordinator.gateway.apis import Api, Way
+from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.frames import REQUEST_HEAD_BYTES, Frames, Piece, RequestHead, read_request_head
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.gateway.holders import Holders
 from group_coordinator.gateway.limits import Limits
-from group_coordinator.gateway.local import Client
 from group_coordinator.gateway.local_requests import LocalRequests, Unanswered, is_sign_of_life
 from group_coordinator.gateway.login_gate import SASL, LoginGate
 from group_coordinator.gateway.own_topics import OwnTopics

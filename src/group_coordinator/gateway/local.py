@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import count
@@ -27,24 +26,25 @@ from group_coordinator.coordinator_state.requests import (
     JoinGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
-    Resolved,
     SyncGroupRequest,
-    TopicFacts,
     TopicMetadataRequest,
 )
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.addresses import coordinator_of, hash_of
 from group_coordinator.gateway.answers import Waiting
-from group_coordinator.gateway.beat_kinds import CONSUMERS, Beat, Verdict
+from group_coordinator.gateway.beat_kinds import CONSUMERS, Beat
 from group_coordinator.gateway.beats import Beats
+from group_coordinator.gateway.commits import Commits
+from group_coordinator.gateway.consumer_heartbeats import ConsumerHeartbeats
 from group_coordinator.gateway.fetches import judge
 from group_coordinator.gateway.group_apis import find_coordinator, list_groups
 from group_coordinator.gateway.group_apis.table import api_of
 from group_coordinator.gateway.lanes import Lanes
+from group_coordinator.gateway.outgoing import LogRecord, Outgoing, record_of
 from group_coordinator.gateway.patterns import Patterns
 from group_coordinator.gateway.renewals import Renewals
-from group_coordinator.gateway.topics import Topics, divided, in_parts, merged, metadata_of, needed_by
+from group_coordinator.gateway.topics import Topics
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
 if TYPE_CHECKING:
@@ -54,14 +54,15 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.gateway.addresses import Address
     from group_coordinator.gateway.beats import BeatCounts
+    from group_coordinator.gateway.client import Client
     from group_coordinator.gateway.frames import Request
-    from group_coordinator.gateway.group_apis.guarding import Resolution
     from group_coordinator.gateway.groups import Groups
+    from group_coordinator.gateway.outgoing import Place
     from group_coordinator.gateway.renewals import Told
     from group_coordinator.gateway.rules import Rules
     from group_coordinator.jobs.topic_patterns import Matched
 
-__all__ = ["Client", "Local", "LogRecord", "Nodes", "Origin"]
+__all__ = ["Local", "Nodes", "Origin"]
 
 log = logging.getLogger(__name__)
 
@@ -70,53 +71,8 @@ _MOST_WAIT_S = 900.0
 """No request waits longer, although its client may allow 24 days. The client asks again."""
 _LIMITS_WAIT_S, _ASK_LIMITS_S, _LIMITS_HOLD_S = 60.0, 10.0, 600.0
 """The time for the coordinator to tell its limits; until it is asked again if it has not, or if it has."""
-_HINTS_WAIT_S = 1.0
-"""The time for Kafka to say what it knows of topics that a member names, if its interval is not short."""
-_OF_INTERVAL = 0.5
-"""The part of a heartbeat interval in which each heartbeat of the consumer protocol is answered."""
 _REMEMBERED = 10_000
 """Members whose rebalance timeouts are remembered: as many as a process has connections."""
-
-
-def _may_describe_all(topics: Iterable[str], then: Callable[[frozenset[str]], None]) -> None:
-    then(frozenset(topics))
-
-
-def _tell_nothing(_topics: Iterable[str], _then: Callable[[frozenset[str]], None]) -> None:
-    """Nobody is there any more whose rights could be asked for."""
-
-
-@dataclass(eq=False)
-class Client:
-    """A client's connection: its host as Kafka shows it ("/10.0.0.7"), and the node whose port it is at."""
-
-    host: str
-    node_id: int
-    in_turn: Callable[[Callable[[], None]], None]
-    """Does something for the client when its turn has come."""
-    principal: str | None = None
-    """The name that the broker has accepted, for the log; None if it is not known."""
-    accepted: Beat | None = None
-    """The heartbeat that was read last; None if the coordinator cannot read it."""
-    asked: Request | None = None
-    """The heartbeat that was read last, if it says more than that its member is alive and is not answered."""
-    is_judged: bool = False
-    """Whether its broker is asked what it may do, so that others may see other topics."""
-    may_describe: Callable[[Iterable[str], Callable[[frozenset[str]], None]], None] = _may_describe_all
-    """Tells which topics of some the client may see, in a moment."""
-
-    def user_as(self, member_id: str) -> str:
-        """The name under which groups keep the topics that it may see.
-
-        Clients whose names are not known have each its own, by the member that it is.
-        """
-        if not self.is_judged:
-            return ""
-        return member_id if self.principal is None else self.principal
-
-    def later(self, then: Callable[[Any], None]) -> Callable[[Any], None]:
-        """`then` for the client, when its turn has come."""
-        return lambda it: self.in_turn(lambda: then(it))
 
 
 class Origin(NamedTuple):
@@ -139,22 +95,6 @@ class Nodes(NamedTuple):
     """The gateway's addresses, by node id."""
     ids: Callable[[], tuple[int, ...]]
     """Those among which the groups are divided, sorted."""
-
-
-class LogRecord(NamedTuple):
-    """A contract request as it goes to the log. Its key is the group id."""
-
-    request_id: str
-    key: bytes
-    value: bytes
-
-
-class _Outgoing(NamedTuple):
-    """A request on its way to the log."""
-
-    request: AnyRequest
-    record: LogRecord
-    since_s: float
 
 
 class Local:
@@ -188,14 +128,17 @@ class Local:
         self._silent_since_s: float | None = None
         self._rebalance_timeouts_s: dict[tuple[str, str], float] = {}
         """Of members by group and id, the last to join last."""
-        self._prepared: defaultdict[str, list[_Outgoing]] = defaultdict(list)
+        self._prepared: defaultdict[str, list[Outgoing]] = defaultdict(list)
         """Records of heartbeats, by group, that go to the log at the next instant."""
         sender, most_bytes = self._sender(f"gateway-{origin.instance}", ""), rules.config.max_request_bytes
         self._classic_beats = Beats(sender, most_bytes)
-        self._consumers_beats = Beats(sender, most_bytes, CONSUMERS, self._classic_beats.counts)
-        self._all_beats = self._classic_beats, self._consumers_beats
-        self._interval_ms = 0
-        self._take_interval(rules.config.group_consumer_heartbeat_interval_ms)
+        consumers_beats = Beats(sender, most_bytes, CONSUMERS, self._classic_beats.counts)
+        self._all_beats = self._classic_beats, consumers_beats
+        prefix = origin.group_prefix
+        self._consumers = ConsumerHeartbeats(
+            consumers_beats, rules, topics, self._renewals, self._hold, prefix
+        )
+        self._commits = Commits(rules, topics, self._send, self._hold, self._next_request_id, prefix)
 
     @property
     def beats(self) -> BeatCounts:
@@ -246,7 +189,7 @@ class Local:
                     beats.most_bytes = response.max_request_bytes
 
         self._waiting.ask([asked], now_s + _LIMITS_WAIT_S, Errors.COORDINATOR_NOT_AVAILABLE, told)
-        self._write(_record(asked))
+        self._write(record_of(asked))
 
     def _tell_topics(self, told: Told) -> None:
         """Tell a group which topics a pattern of its members matches. Nobody is answered."""
@@ -258,10 +201,10 @@ class Local:
             topics=told.topics,
             patterns=[told.pattern],
         )
-        record = _record(request)
+        record = record_of(request)
         if len(record.value) > self.rules.config.max_request_bytes:
             # The watcher of topics tells the group what is left out.
-            record = _record(msgspec.structs.replace(request, topics=[]))
+            record = record_of(msgspec.structs.replace(request, topics=[]))
         self._write(record)
 
     # -- a client asks -------------------------------------------------------------------------------
@@ -278,7 +221,7 @@ class Local:
 
     def match(self, pattern: str, then: Callable[[Matched | None], None]) -> None:
         """Tell `then` which topics a pattern matches, in a moment; None if Kafka does not say so in time."""
-        self._renewals.patterns.find(pattern, then, self._hints_wait_s)
+        self._renewals.patterns.find(pattern, then, self._consumers.hints_wait_s)
 
     def beat_again(self, beat: Beat, answer: Callable[[Any], None]) -> None:
         """Answer a heartbeat that was accepted before.
@@ -286,35 +229,9 @@ class Local:
         `answer` is called once: with the error code of a classic one, else with the contract's response.
         """
         if beat.kind is CONSUMERS:
-            self._consumers_beats.add(beat, lambda verdict: answer(self._consumers_answer(beat, verdict)))
+            self._consumers.again(beat, answer)
         else:
             self._classic_beats.add(beat, answer)
-
-    def _consumers_answer(self, beat: Beat, verdict: Verdict) -> ConsumerGroupHeartbeatResponse:
-        is_error, message = verdict.error_code != Errors.NONE, verdict.message
-        if verdict.error_code == Errors.GROUP_ID_NOT_FOUND:
-            group_id = beat.request.group_id.removeprefix(self._origin.group_prefix)
-            message = f"Consumer group {group_id} not found."
-        return ConsumerGroupHeartbeatResponse(
-            request_id=beat.request.request_id,
-            client_id=beat.request.client_id,
-            group_id=beat.request.group_id,
-            error_code=verdict.error_code,
-            error=Errors.for_code(verdict.error_code).name,
-            error_message=message,
-            member_id=None if is_error else verdict.member_id or beat.member.member_id,
-            member_epoch=verdict.epoch,
-            heartbeat_interval_ms=0 if is_error else self._interval_ms,
-            assignment=verdict.assignment,
-        )
-
-    def _take_interval(self, interval_ms: int) -> None:
-        """Members of the consumer protocol are told this interval: each is answered well within it."""
-        if interval_ms == self._interval_ms:
-            return
-        self._interval_ms, within_s = interval_ms, _OF_INTERVAL * interval_ms / 1_000
-        self._consumers_beats.wait_s, self._consumers_beats.refuse_s = 0.4 * within_s, 0.6 * within_s
-        self._hints_wait_s = min(_HINTS_WAIT_S, 0.4 * within_s)
 
     def held_up(self, client: Client) -> None:
         """A later request of the client waits for its newest heartbeat."""
@@ -333,10 +250,8 @@ class Local:
         respond = client.later(lambda responses: reply(to_kafka(request, responses)))
 
         match asked:
-            case [OffsetCommitRequest() as commit] if self._may_look_up(commit):
-                self._commit(commit, client, now_s, respond)
             case [OffsetCommitRequest() as commit]:
-                self._send_commit(commit, client, now_s, respond)
+                self._commits.take(commit, client, now_s, respond)
             case [OffsetFetchRequest(), *_] if (topics := self._topics) is not None:
 
                 def find(names: Iterable[str], then: Callable[[Mapping[str, Found]], None]) -> None:
@@ -344,87 +259,13 @@ class Local:
 
                 judged = client.later(lambda told: judge(asked, told, find, respond))
                 self._send(asked, client, now_s, judged)
-            case [HeartbeatRequest() as beat] if self.rules.refuses(beat, _record(beat), now_s) is None:
+            case [HeartbeatRequest() as beat] if self.rules.refuses(beat, record_of(beat), now_s) is None:
                 client.accepted = Beat.of(beat)
                 self.beat_again(client.accepted, lambda error: reply(to_kafka(request, [_BeatAnswer(error)])))
-            case [ConsumerGroupHeartbeatRequest() as alive] if self._is_alive(alive, now_s):
-                self._renewals.heard(client, alive.group_id, alive.member_id)
-                client.accepted = Beat.of_consumer(alive)
-                self.beat_again(client.accepted, lambda told: reply(to_kafka(request, [told])))
             case [ConsumerGroupHeartbeatRequest() as beat] if beat.epoch >= JOIN_EPOCH:
-                client.asked = request
-                self._renewals.heard(client, beat.group_id, beat.member_id)
-                beat = _with_resolution(beat, request.resolved, client)
-                self._beat_in_full(beat, client, now_s, partial(self._told, request, beat, client, reply))
+                self._consumers.take(request, beat, client, now_s, reply)
             case _:
                 self._send(asked, client, now_s, respond)
-
-    def _is_alive(self, beat: ConsumerGroupHeartbeatRequest, now_s: float) -> bool:
-        return beat.is_bare and self.rules.refuses(beat, _record(beat), now_s) is None
-
-    def _beat_in_full(
-        self,
-        beat: ConsumerGroupHeartbeatRequest,
-        client: Client,
-        now_s: float,
-        answer: Callable[[Verdict], None],
-    ) -> None:
-        """Send a heartbeat to the log by itself. If it names topics, it has what Kafka knows of them."""
-        self._flush(beat.group_id, now_s)
-        place = self._lanes.hold(beat.group_id)
-        names = beat.subscribed_topic_names
-        # Kafka is not asked about topics of one that is refused.
-        if self._topics is None or not names or self.rules.refuses(beat, _record(beat), now_s) is not None:
-            self._put_full(self._fitting(beat), client, now_s, answer, place)
-            return
-
-        def found(topics: Mapping[str, Found]) -> None:
-            hints = [
-                TopicFacts(name, it.partitions, it.topic_id)
-                for name, it in sorted(topics.items())
-                if it.partitions and it.topic_id
-            ]
-            hinted = msgspec.structs.replace(beat, topics=[*beat.topics, *hints])
-            self._put_full(self._fitting(hinted), client, now_s, answer, place)
-
-        self._topics.find_anew(names, client.later(found), self._hints_wait_s)
-
-    def _fitting(self, beat: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
-        """The heartbeat, without what is known of its topics if it would be too large with that."""
-        has_room = not beat.topics or len(_record(beat).value) <= self.rules.config.max_request_bytes
-        return beat if has_room else msgspec.structs.replace(beat, topics=[])
-
-    def _put_full(
-        self,
-        beat: ConsumerGroupHeartbeatRequest,
-        client: Client,
-        now_s: float,
-        answer: Callable[[Verdict], None],
-        place: Callable[[Sequence[_Outgoing]], None],
-    ) -> None:
-        record, whose = _record(beat), client.host if client.principal is None else client.principal
-        error = self.rules.refuses_to(whose, beat, record, now_s)
-        if error is not None:
-            place([])
-            answer(Verdict(error.value))
-            return
-        self._consumers_beats.add_full(Beat.of_consumer(beat), client.later(answer), now_s)
-        place([_Outgoing(beat, record, now_s)])
-
-    def _told(
-        self,
-        request: Request,
-        beat: ConsumerGroupHeartbeatRequest,
-        client: Client,
-        reply: Callable[[Any], None],
-        verdict: Verdict,
-    ) -> None:
-        """Answer a heartbeat. If the same bytes come again, they only say that the member is alive."""
-        stays = verdict.error_code == Errors.NONE and 0 < beat.epoch == verdict.epoch
-        if stays and client.asked is request:
-            client.accepted = Beat.of_consumer(beat)
-            client.asked = None
-        reply(to_kafka(request, [self._consumers_answer(Beat.of_consumer(beat), verdict)]))
 
     def logged_in(self, client: Client, name: str | None) -> None:
         """The broker has accepted the client's login under this name; None if it is not known."""
@@ -449,81 +290,22 @@ class Local:
             principal,
         )
 
-    def _may_look_up(self, commit: OffsetCommitRequest) -> bool:
-        if self._topics is None or commit.group_id == self._origin.group_prefix:
-            return False
-        return commit.partitions_named <= self.rules.config.max_request_partitions
-
-    def _commit(
-        self,
-        commit: OffsetCommitRequest,
-        client: Client,
-        now_s: float,
-        respond: Callable[[list[Any]], None],
-    ) -> None:
-        """Commit for the topics and partitions that exist, once that is known."""
-        self._flush(commit.group_id, now_s)
-        place = self._lanes.hold(commit.group_id)
-
-        def judged(found: Mapping[str, Found]) -> None:
-            there, absent = divided(commit, found)
-
-            def answered(responses: list[Any]) -> None:
-                (response,) = responses
-                response.topics = merged(absent, response.topics)
-                respond(responses)
-
-            if there.topics:
-                self._send_commit(there, client, now_s, answered, place)
-            else:
-                # Like a broker, which does not ask the coordinator then.
-                place([])
-                answered([commit.refused(Errors.NONE, None)])
-
-        assert self._topics is not None  # noqa: S101 - as `_may_look_up` has seen
-        self._topics.find(needed_by(commit), now_s, client.later(judged))
-
-    def _send_commit(
-        self,
-        commit: OffsetCommitRequest,
-        client: Client,
-        now_s: float,
-        respond: Callable[[list[Any]], None],
-        place: Callable[[Sequence[_Outgoing]], None] | None = None,
-    ) -> None:
-        """Commit in as many records as it takes: each partition has a result of its own."""
-        if sum(map(len, metadata_of(commit))) > self.rules.most_metadata:
-            if place is not None:
-                place([])
-            respond([refusal(commit, self.rules.too_large(commit, now_s))])
-            return
-        parts = in_parts(commit, self.rules.config.max_request_bytes, self._next_request_id)
-
-        def answered(responses: list[Any]) -> None:
-            whole, *others = responses
-            if others:
-                whole.topics = merged([topic for each in responses for topic in each.topics], ())
-            respond([whole])
-
-        self._send(parts, client, now_s, answered, place)
-
     def _send(
         self,
         asked: Sequence[AnyRequest],
         client: Client,
         now_s: float,
         respond: Callable[[list[Any]], None],
-        place: Callable[[Sequence[_Outgoing]], None] | None = None,
+        place: Place | None = None,
     ) -> None:
         """Ask the stream, and respond with what it says to each, or with what is to be said in its place.
 
         `place`: the place in the group's lane that a commit has already.
         """
-        records = {each.request_id: _record(each) for each in asked}
+        records = {each.request_id: record_of(each) for each in asked}
         refused: dict[str, Errors] = {}
-        whose = client.host if client.principal is None else client.principal
         for each in asked:
-            error = self.rules.refuses_to(whose, each, records[each.request_id], now_s)
+            error = self.rules.refuses_to(client.name, each, records[each.request_id], now_s)
             if error is not None:
                 refused[each.request_id] = error
         accepted = [each for each in asked if each.request_id not in refused]
@@ -536,7 +318,7 @@ class Local:
 
         patience_s, error = self._patience(accepted)
         self._waiting.ask(accepted, now_s + patience_s, error, answered, client, _joining(accepted))
-        outgoing = [_Outgoing(each, records[each.request_id], now_s) for each in accepted]
+        outgoing = [Outgoing(each, records[each.request_id], now_s) for each in accepted]
         if place is not None:
             place(outgoing)
             return
@@ -546,6 +328,11 @@ class Local:
             if isinstance(out.request, JoinGroupRequest):
                 self._classic_beats.rebalances(out.request.group_id, now_s)
             self._lanes.put(out.request.group_id, out)
+
+    def _hold(self, group_id: str, now_s: float) -> Place:
+        """Hold a place in a group's lane, behind the heartbeats that wait."""
+        self._flush(group_id, now_s)
+        return self._lanes.hold(group_id)
 
     def _heard(self, asked: AnyRequest, response: Any) -> None:
         """A client is answered: late verdicts on its heartbeats before are of the past."""
@@ -575,8 +362,7 @@ class Local:
         """Drop what a client has asked, because its connection has ended. In the log it stays."""
         self._waiting.forget(client)
         self._renewals.gone(client)
-        # It holds the connection, and nobody can be asked there any more.
-        client.may_describe = _tell_nothing
+        client.gone()
 
     def _coordinator(self, group_id: str) -> dict[str, Any]:
         node_id = coordinator_of(hash_of(self._origin.group_prefix + group_id), self._nodes.ids())
@@ -627,13 +413,13 @@ class Local:
     def _prepare(self, group_id: str, now_s: float) -> None:
         for beats in self._all_beats:
             for request in beats.flush(group_id, now_s):
-                self._prepared[group_id].append(_Outgoing(request, _record(request), now_s))
+                self._prepared[group_id].append(Outgoing(request, record_of(request), now_s))
 
     def _send_prepared(self, group_id: str) -> None:
         for each in self._prepared.pop(group_id, ()):
             self._lanes.put(group_id, each)
 
-    def _put(self, each: _Outgoing) -> None:
+    def _put(self, each: Outgoing) -> None:
         is_silent = self._silent_since_s is not None
         if not is_silent and not isinstance(each.request, (JoinGroupRequest, SyncGroupRequest)):
             # Joins and syncs may be kept waiting by the group.
@@ -675,7 +461,7 @@ class Local:
             if not each.request_id.startswith(self._prefix):
                 continue
             if isinstance(each, ConsumerGroupHeartbeatResponse) and each.heartbeat_interval_ms:
-                self._take_interval(each.heartbeat_interval_ms)
+                self._consumers.take_interval(each.heartbeat_interval_ms)
             if not any(beats.take(each, now_s) for beats in self._all_beats):
                 self._waiting.take(each)
 
@@ -689,21 +475,6 @@ class _BeatAnswer:
 
 def _match_nothing(_patterns: list[str]) -> None:
     """Nobody looks, so that a member with a pattern waits."""
-
-
-def _with_resolution(
-    beat: ConsumerGroupHeartbeatRequest, resolution: Resolution | None, client: Client
-) -> ConsumerGroupHeartbeatRequest:
-    """The heartbeat, with the topics that its pattern matches."""
-    if resolution is None:
-        return beat
-    user = client.user_as(beat.member_id)
-    resolved = Resolved(topics=[each.name for each in resolution.topics], user=user)
-    return msgspec.structs.replace(beat, resolved=resolved, topics=list(resolution.topics))
-
-
-def _record(asked: AnyRequest) -> LogRecord:
-    return LogRecord(asked.request_id, asked.group_id.encode(), msgspec.json.encode(asked))
 
 
 def _joining(asked: Sequence[AnyRequest]) -> tuple[str, str] | None:

@@ -26,11 +26,11 @@ from group_coordinator.gateway.rights import Operation, Resource, Right, Rights
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from group_coordinator.gateway.client import Client
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.group_apis.guarding import Guard
     from group_coordinator.gateway.holders import Holders
     from group_coordinator.gateway.limits import Holding
-    from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.needs import Effects, Services
     from group_coordinator.gateway.parties import Guest
     from group_coordinator.gateway.security import Security

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.addresses import Address, Serving
     from group_coordinator.gateway.beat_kinds import Beat
+    from group_coordinator.gateway.client import Client
     from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.counters import Count
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.limits import Budget, Pending
-    from group_coordinator.gateway.local import Client
     from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.sides import Sides
     from group_coordinator.gateway.turns import Turns

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from group_coordinator.coordinator_state.responses import KnownPattern
-    from group_coordinator.gateway.local import Client
+    from group_coordinator.gateway.client import Client
     from group_coordinator.gateway.patterns import Patterns
 from group_coordinator.jobs.topic_patterns import Matched
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import FindCoordinatorResponse
-    from group_coordinator.gateway.local import LogRecord
+    from group_coordinator.gateway.outgoing import LogRecord
 
 __all__ = ["Rules"]
 

@@ -18,6 +18,7 @@ from group_coordinator.gateway.addresses import Address, Serving
 from group_coordinator.gateway.beats import Instants
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
+from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.endpoints import Endpoints
 from group_coordinator.gateway.errors import GatewayError
@@ -25,7 +26,7 @@ from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.keeper import GuardKeeper
 from group_coordinator.gateway.limits import Budget, Pending, Seldom, largest, longest
 from group_coordinator.gateway.listeners import Listeners
-from group_coordinator.gateway.local import Client, Local, Nodes, Origin
+from group_coordinator.gateway.local import Local, Nodes, Origin
 from group_coordinator.gateway.matching import Matching
 from group_coordinator.gateway.parties import Parties
 from group_coordinator.gateway.patterns import Patterns

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.coordinator_state.sides import SideRecord
-    from group_coordinator.gateway.local import LogRecord
+    from group_coordinator.gateway.outgoing import LogRecord
 
 __all__ = ["Listener", "Lookup", "Loop", "Reader", "SidesReader", "Writer"]
 

@@ -1,0 +1,184 @@
+"""Heartbeats of members of the consumer protocol, on their way to the log and back.
+
+One that only says that its member is alive goes with others. All others go by themselves, with what Kafka
+knows of the topics that they name, and with the topics that their pattern matches.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.requests import Resolved, TopicFacts
+from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
+from group_coordinator.gateway.beat_kinds import Beat, Verdict
+from group_coordinator.gateway.outgoing import Outgoing, record_of
+from group_coordinator.gateway.translation import to_kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from group_coordinator.coordinator_state.offsets.still_there import Found
+    from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest
+    from group_coordinator.gateway.beats import Beats
+    from group_coordinator.gateway.client import Client
+    from group_coordinator.gateway.frames import Request
+    from group_coordinator.gateway.group_apis.guarding import Resolution
+    from group_coordinator.gateway.outgoing import Place
+    from group_coordinator.gateway.renewals import Renewals
+    from group_coordinator.gateway.rules import Rules
+    from group_coordinator.gateway.topics import Topics
+
+__all__ = ["ConsumerHeartbeats"]
+
+_HINTS_WAIT_S = 1.0
+"""The time for Kafka to say what it knows of topics that a member names, if its interval is not short."""
+_OF_INTERVAL = 0.5
+"""The part of a heartbeat interval in which each heartbeat is answered."""
+
+
+class ConsumerHeartbeats:
+    """The heartbeats of all these members at one gateway.
+
+    `beats`: those that have been sent. `topics`: what Kafka has; None: it is not asked. `hold`: holds a place
+    in a group's lane. `prefix`: that of all groups, which clients do not see.
+    """
+
+    def __init__(
+        self,
+        beats: Beats,
+        rules: Rules,
+        topics: Topics | None,
+        renewals: Renewals,
+        hold: Callable[[str, float], Place],
+        prefix: str,
+    ) -> None:
+        self._beats, self._rules, self._topics, self._renewals = beats, rules, topics, renewals
+        self._hold, self._prefix = hold, prefix
+        self._interval_ms = 0
+        self.take_interval(rules.config.group_consumer_heartbeat_interval_ms)
+
+    def take_interval(self, interval_ms: int) -> None:
+        """Members are told this interval: each heartbeat is answered well within it."""
+        if interval_ms == self._interval_ms:
+            return
+        self._interval_ms, within_s = interval_ms, _OF_INTERVAL * interval_ms / 1_000
+        self._beats.wait_s, self._beats.refuse_s = 0.4 * within_s, 0.6 * within_s
+        self.hints_wait_s = min(_HINTS_WAIT_S, 0.4 * within_s)
+        """How long Kafka is asked about topics or patterns."""
+
+    def take(
+        self,
+        request: Request,
+        beat: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        now_s: float,
+        reply: Callable[[Any], None],
+    ) -> None:
+        """Take the heartbeat of a member, or of a program that becomes one. `request`: as it came."""
+        self._renewals.heard(client, beat.group_id, beat.member_id)
+        if beat.is_bare and self._rules.refuses(beat, record_of(beat), now_s) is None:
+            client.accepted = Beat.of_consumer(beat)
+            self.again(client.accepted, lambda told: reply(to_kafka(request, [told])))
+            return
+        client.asked = request
+        beat = _with_resolution(beat, request.resolved, client)
+        self._put_with_hints(beat, client, now_s, partial(self._tell, request, beat, client, reply))
+
+    def again(self, beat: Beat, answer: Callable[[ConsumerGroupHeartbeatResponse], None]) -> None:
+        """Take a heartbeat that says that its member is alive."""
+        self._beats.add(beat, lambda verdict: answer(self._answer(beat, verdict)))
+
+    def _tell(
+        self,
+        request: Request,
+        beat: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        reply: Callable[[Any], None],
+        verdict: Verdict,
+    ) -> None:
+        """Answer a heartbeat. If the same bytes come again, they only say that the member is alive."""
+        stays = verdict.error_code == Errors.NONE and 0 < beat.epoch == verdict.epoch
+        if stays and client.asked is request:
+            client.accepted = Beat.of_consumer(beat)
+            client.asked = None
+        reply(to_kafka(request, [self._answer(Beat.of_consumer(beat), verdict)]))
+
+    def _answer(self, beat: Beat, verdict: Verdict) -> ConsumerGroupHeartbeatResponse:
+        is_error, message = verdict.error_code != Errors.NONE, verdict.message
+        if verdict.error_code == Errors.GROUP_ID_NOT_FOUND:
+            message = f"Consumer group {beat.request.group_id.removeprefix(self._prefix)} not found."
+        return ConsumerGroupHeartbeatResponse(
+            request_id=beat.request.request_id,
+            client_id=beat.request.client_id,
+            group_id=beat.request.group_id,
+            error_code=verdict.error_code,
+            error=Errors.for_code(verdict.error_code).name,
+            error_message=message,
+            member_id=None if is_error else verdict.member_id or beat.member.member_id,
+            member_epoch=verdict.epoch,
+            heartbeat_interval_ms=0 if is_error else self._interval_ms,
+            assignment=verdict.assignment,
+        )
+
+    # -- to the log ------------------------------------------------------------------------------------
+
+    def _put_with_hints(
+        self,
+        beat: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        now_s: float,
+        answer: Callable[[Verdict], None],
+    ) -> None:
+        """Send a heartbeat to the log by itself. If it names topics, it has what Kafka knows of them."""
+        place, names = self._hold(beat.group_id, now_s), beat.subscribed_topic_names
+        # Kafka is not asked about topics of one that is refused.
+        if self._topics is None or not names or self._rules.refuses(beat, record_of(beat), now_s) is not None:
+            self._put(beat, client, now_s, answer, place)
+            return
+
+        def found(topics: Mapping[str, Found]) -> None:
+            hints = [
+                TopicFacts(name, it.partitions, it.topic_id)
+                for name, it in sorted(topics.items())
+                if it.partitions and it.topic_id
+            ]
+            hinted = msgspec.structs.replace(beat, topics=[*beat.topics, *hints])
+            self._put(hinted, client, now_s, answer, place)
+
+        self._topics.find_anew(names, client.later(found), self.hints_wait_s)
+
+    def _put(
+        self,
+        beat: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        now_s: float,
+        answer: Callable[[Verdict], None],
+        place: Place,
+    ) -> None:
+        record = record_of(beat)
+        if beat.topics and len(record.value) > self._rules.config.max_request_bytes:
+            # What is known of its topics does not have to be said.
+            beat = msgspec.structs.replace(beat, topics=[])
+            record = record_of(beat)
+        error = self._rules.refuses_to(client.name, beat, record, now_s)
+        if error is not None:
+            place([])
+            answer(Verdict(error.value))
+            return
+        self._beats.add_full(Beat.of_consumer(beat), client.later(answer), now_s)
+        place([Outgoing(beat, record, now_s)])
+
+
+def _with_resolution(
+    beat: ConsumerGroupHeartbeatRequest, resolution: Resolution | None, client: Client
+) -> ConsumerGroupHeartbeatRequest:
+    """The heartbeat, with the topics that its pattern matches."""
+    if resolution is None:
+        return beat
+    user = client.user_as(beat.member_id)
+    resolved = Resolved(topics=[each.name for each in resolution.topics], user=user)
+    return msgspec.structs.replace(beat, resolved=resolved, topics=list(resolution.topics))
