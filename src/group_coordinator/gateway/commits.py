@@ -37,8 +37,8 @@ class Send(Protocol):
 class Commits:
     """The commits of all clients at one gateway.
 
-    `topics`: what Kafka has; None: all is let pass. `hold`: holds a place in a group's lane.
-    `next_request_id`: makes an id for each record but the first. `prefix`: that of all groups.
+    `topics` has what Kafka says; None: all is let pass. `hold` holds a place in a group's lane.
+    `next_request_id` makes an id for each record but the first. `prefix` stands before all group ids.
     """
 
     def __init__(

@@ -43,8 +43,8 @@ _OF_INTERVAL = 0.5
 class ConsumerHeartbeats:
     """The heartbeats of all these members at one gateway.
 
-    `beats`: those that have been sent. `topics`: what Kafka has; None: it is not asked. `hold`: holds a place
-    in a group's lane. `prefix`: that of all groups, which clients do not see.
+    `topics` has what Kafka says; None: it is not asked. `hold` holds a place in a group's lane. `prefix`
+    stands before all group ids, and clients do not see it.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class ConsumerHeartbeats:
     ) -> None:
         record = record_of(beat)
         if beat.topics and len(record.value) > self._rules.config.max_request_bytes:
-            # What is known of its topics does not have to be said.
+            # Its topics are known later.
             beat = msgspec.structs.replace(beat, topics=[])
             record = record_of(beat)
         error = self._rules.refuses_to(client.name, beat, record, now_s)
