@@ -42,7 +42,7 @@ room:
 # Each test is in one of these runs, and `make verify` has the long ones (tests/test_selection.py). There the
 # comparisons with a live Kafka, which go by the clock, have the machine to themselves.
 .PHONY: test
-test: room lint test-fast ## Lint, and every capability end to end (ten minutes on two cores; 5 GB in /tmp)
+test: room lint test-fast ## Lint, and every capability end to end (twenty minutes on two cores; 5 GB in /tmp)
 	$(BIN)/pytest -m '(drawn or not core) and not verify' $(PARALLEL)
 
 # Drawn cases take ten times as long where it is noted which branches are taken. The others take all of them.
