@@ -15,7 +15,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.gateway import codec
-from group_coordinator.gateway.addresses import coordinator_of
+from group_coordinator.gateway.addresses import coordinator_of, hash_of
 from group_coordinator.gateway.apis import OfferedVersions, offered
 from tests.commands.job import Job
 from tests.gateway.clients import Librdkafka, kafka_python, polling
@@ -62,7 +62,9 @@ def versions(address: str) -> list[OfferedVersions]:
 def group_at(node_id: int) -> str:
     """A group whose coordinator is said to be this one of the first two brokers."""
     return next(
-        group for group in map("group-{}".format, count()) if coordinator_of(group, [1, 2]) == node_id
+        group
+        for group in map("group-{}".format, count())
+        if coordinator_of(hash_of(group), [1, 2]) == node_id
     )
 
 

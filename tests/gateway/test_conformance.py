@@ -135,8 +135,9 @@ def gateway(directory: Path, broker: str, setup: str) -> Iterator[str]:
     wanted = msgspec.to_builtins(SETUPS[setup].core)
     options = []
     for name, value in wanted.items():
-        longer = value * SLOWNESS if name.endswith(("_ms", "_minutes")) else value
-        options += ["--set", f"{name.replace('_', '.')}={min(longer, 2**31 - 1)}"]
+        is_time = name.endswith(("_ms", "_minutes"))
+        slower = min(value * SLOWNESS, 2**31 - 1) if is_time else value
+        options += ["--set", f"{name.replace('_', '.')}={slower}"]
     with ExitStack() as stack:
         job = Job(broker, directory, f"conformance-{setup}", *options)
         stack.callback(job.kill)

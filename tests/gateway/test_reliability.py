@@ -266,7 +266,8 @@ def test_500_members_survive_killed_gateway_away_coordinator_and_restarted_broke
 
         assert formed(fleets) == moves, "no member was told to give or take a partition"
         events.read_to_end()
-        assert {json.loads(each.value)["event"] for each in events.records[seen:]} == {"offsets_committed"}
+        told = [json.loads(each.value) for each in events.records[seen:]]
+        assert [each for each in told if each["event"] != "offsets_committed"] == []
 
         # As at a broker itself: members are back, and lose their places if it was away for longer than they
         # may be silent, which they count themselves.
