@@ -282,6 +282,17 @@ def rebalance(*, rounds: int, sizes: str, file: Path | None) -> None:
 
 
 @main.command()
+@_few_rounds
+@click.option("--sizes", default="3,30,300,3000", show_default=True, help="Members of a group.")
+@_json
+def settling(*, rounds: int, sizes: str, file: Path | None) -> None:
+    """Measure how long groups of the consumer protocol take to be at rest, beside the broker: 20 minutes."""
+    from benchmarks.settling import Plan, run
+
+    run(Plan(rounds, _numbers(sizes)), file)
+
+
+@main.command()
 @_rounds
 @_warm_up
 @click.option("--sizes", default="1000,10000,100000", show_default=True, help="Groups.")

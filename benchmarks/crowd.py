@@ -139,7 +139,7 @@ def _do(name: str, *arguments: Any) -> Any:
     return _crowd.loop.run_until_complete(getattr(_crowd, name)(*arguments))
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """`take` is given each answer, with its length."""
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class _Connection(asyncio.Protocol):
 class _Member:
     """One member, whose heartbeats are of the generation that it has joined."""
 
-    def __init__(self, group_id: str, connection: _Connection) -> None:
+    def __init__(self, group_id: str, connection: Connection) -> None:
         self._group_id, self.connection = group_id, connection
         self._member_id, self.generation_id = "", -1
         self._others: list[str] = []
@@ -228,17 +228,18 @@ class _Member:
         )
 
 
-class _Consumer:
+class Consumer:
     """One member of the consumer protocol, whose heartbeats are of the epoch that it has come to."""
 
-    def __init__(self, group_id: str, topic: str, connection: _Connection) -> None:
+    def __init__(self, group_id: str, topic: str, connection: Connection) -> None:
         self._group_id, self._topic, self.connection = group_id, topic, connection
         self._member_id, self.epoch = str(uuid4()), 0
         self._owned: list[Any] = []
-        self._has_news, self._says_all = True, True
+        self.has_news, self.says_all = True, True
         """Whether the coordinator has not heard what it owns; and whether it may know nothing of it."""
         self.expected = b""
-        self.due_s = 0.0
+        self.due_s = self.heard_s = 0.0
+        """When the heartbeat was due that has no answer yet, and when one was answered last."""
 
     def _request(self, **fields: Any) -> Any:
         return ConsumerGroupHeartbeatRequest(
@@ -252,36 +253,56 @@ class _Consumer:
     async def come_further(self) -> bool:
         """Join, or beat once; whether the coordinator had nothing new to say."""
         fields: dict[str, Any] = {}
-        if self._has_news:
+        if self.has_news:
             kind = ConsumerGroupHeartbeatRequest.TopicPartitions
             fields["topic_partitions"] = [
                 kind(topic_id=each.topic_id, partitions=each.partitions) for each in self._owned
             ]
-        if self._says_all:
+        if self.says_all:
             fields |= {"rebalance_timeout_ms": _SESSION_MS, "subscribed_topic_names": [self._topic]}
         answer = await self.connection.ask(self._request(**fields))
         _expect(answer.error_code, Errors.NONE, Errors.COORDINATOR_NOT_AVAILABLE)
-        self._has_news = self._says_all = answer.error_code != 0
-        if self._says_all:
+        self.has_news = self.says_all = answer.error_code != 0
+        if self.says_all:
             return False
         is_news, self.epoch = answer.member_epoch != self.epoch, answer.member_epoch
         if answer.assignment is not None:
-            self._has_news |= answer.assignment.topic_partitions != self._owned
+            self.has_news |= answer.assignment.topic_partitions != self._owned
             self._owned = answer.assignment.topic_partitions
         answer.assignment, answer.throttle_time_ms = None, 0
         self.expected = codec.encode_response(answer, _CORRELATION_ID)
-        return not (is_news or self._has_news)
+        return not (is_news or self.has_news)
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """The partitions of its topic that it has."""
+        return frozenset(partition for each in self._owned for partition in each.partitions)
 
     def beat(self) -> bytes:
         return _frame(self._request())
 
 
+async def connect(address: tuple[str, int], number: int) -> list[Connection]:
+    """Make so many connections to a host and port."""
+    loop, may_connect = asyncio.get_running_loop(), asyncio.Semaphore(_CONNECTING)
+
+    async def one() -> Connection:
+        async with may_connect:
+            return (await loop.create_connection(Connection, *address))[1]
+
+    return await asyncio.gather(*(one() for _ in range(number)))
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
 class _Crowd:
     def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._address = host, int(port)
+        self._address = host_and_port(address)
         self.loop = asyncio.new_event_loop()
-        self._members: list[_Member] | list[_Consumer] = []
+        self._members: list[_Member] | list[Consumer] = []
         self._groups = count(1)
 
     async def form(self, groups: int, size: int, protocol: str, topic: str) -> None:
@@ -298,19 +319,13 @@ class _Crowd:
                 await asyncio.gather(*(_join_all(each) for each in members[first : first + at_once]))
             self._members = [each for group in members for each in group]
         else:
-            consumers = [[_Consumer(name, topic, it) for name, it in group] for group in places]
+            consumers = [[Consumer(name, topic, it) for name, it in group] for group in places]
             for first in range(0, groups, at_once):
                 await asyncio.gather(*(_settle(each) for each in consumers[first : first + at_once]))
             self._members = [each for group in consumers for each in group]
 
-    async def _connect(self, number: int) -> list[_Connection]:
-        may_connect = asyncio.Semaphore(_CONNECTING)
-
-        async def connect() -> _Connection:
-            async with may_connect:
-                return (await self.loop.create_connection(_Connection, *self._address))[1]
-
-        return await asyncio.gather(*(connect() for _ in range(number)))
+    async def _connect(self, number: int) -> list[Connection]:
+        return await connect(self._address, number)
 
     async def beat(self, seconds: float) -> Beaten:
         trips: list[float] = []
@@ -379,7 +394,7 @@ class _Crowd:
         end_s = time.perf_counter() + seconds
         is_done = asyncio.Event()
 
-        def again(connection: _Connection, frame: bytes, expected: bytes) -> Callable[[bytes], None]:
+        def again(connection: Connection, frame: bytes, expected: bytes) -> Callable[[bytes], None]:
             def take(answer: bytes) -> None:
                 nonlocal asked, left
                 assert answer == expected, answer
@@ -416,7 +431,7 @@ async def _join_all(members: list[_Member]) -> None:
             return
 
 
-async def _settle(members: list[_Consumer]) -> None:
+async def _settle(members: list[Consumer]) -> None:
     """Join, and beat until all are in one epoch, and hear nothing new for some assignment intervals."""
     quiet = 0
     while quiet < _QUIET_ROUNDS:
@@ -426,7 +441,7 @@ async def _settle(members: list[_Consumer]) -> None:
         await asyncio.sleep(_ROUND_S)
 
 
-def _beaten(member: _Member | _Consumer, trips: list[float]) -> Callable[[bytes], None]:
+def _beaten(member: _Member | Consumer, trips: list[float]) -> Callable[[bytes], None]:
     expected = member.expected
 
     def take(answer: bytes) -> None:

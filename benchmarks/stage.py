@@ -52,11 +52,18 @@ _BROKER = (
 class Stage:
     """`apart`: the stream has the last core for itself, and everything else the others.
 
-    `broker`: properties of the broker.
+    `broker`: properties of the broker. `jars`: its section of jars.lock.
     """
 
-    def __init__(self, *, apart: bool = False, broker: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        *,
+        apart: bool = False,
+        broker: Mapping[str, str] = MappingProxyType({}),
+        jars: str = "broker",
+    ) -> None:
         self._overrides = broker
+        self._jars = jars
         self._apart = apart
         self._numbers = count(1)
         self._streams: list[Stream] = []
@@ -74,7 +81,11 @@ class Stage:
             self.directory = Path(stack.enter_context(directory))
             self.broker = stack.enter_context(
                 EmbeddedBroker(
-                    self.directory / "kafka", heap_mb=1024, jvm_flags=_BROKER, overrides=self._overrides
+                    self.directory / "kafka",
+                    heap_mb=1024,
+                    jvm_flags=_BROKER,
+                    overrides=self._overrides,
+                    jars=self._jars,
                 )
             )
             # Not forked: a fork would share the broker's pipes.

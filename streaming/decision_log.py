@@ -93,7 +93,7 @@ _LINES: dict[type[Event], _Line] = {
     OffsetsDeleted: _Line(logging.INFO, ("client_reason",), ("topics",)),
     OffsetsExpired: _Line(logging.INFO, (), ("topics",)),
     GroupDeleted: _Line(logging.INFO),
-    RequestLate: _Line(logging.INFO, ("partition", "offset", "appended_ms")),
+    RequestLate: _Line(logging.DEBUG, ("partition", "offset", "appended_ms")),
     ClockCorrected: _Line(logging.INFO, ("partition", "offset", "appended_ms", "shift_ms", "skipped_ms")),
     GroupTypeChanged: _Line(logging.INFO, ("from_", "to")),
     TopicsChanged: _Line(logging.INFO, ("metadata_version",), ("topics", "gone")),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, TopicPartition
 
+from group_coordinator import GroupMember
 from group_coordinator.client.topic_ids import topic_id_of
 from tests.commands.asking import requests_to
 from tests.commands.job import Job
@@ -51,6 +52,16 @@ class Member:
         return has == {(name, topic_id, tuple(range(count))) for name, topic_id, count in topics}
 
 
+def own_member(bootstrap_servers: str, job: Job) -> GroupMember:
+    return GroupMember(
+        group_id="own",
+        bootstrap_servers=bootstrap_servers,
+        group_protocol="consumer",
+        request_topic=job.topics["requests"],
+        response_topic=job.topics["responses"],
+    )
+
+
 def test_it_gets_their_partitions_as_they_are_made_grow_are_deleted_and_made_again(
     start: Callable[..., Job], bootstrap_servers: str, tmp_path: Any
 ) -> None:
@@ -61,6 +72,7 @@ def test_it_gets_their_partitions_as_they_are_made_grow_are_deleted_and_made_aga
     with (
         closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin,
         requests_to(bootstrap_servers, job) as requests,
+        ExitStack() as stack,
     ):
 
         def make(name: str, partitions: int) -> str:
@@ -73,16 +85,28 @@ def test_it_gets_their_partitions_as_they_are_made_grow_are_deleted_and_made_aga
 
         of_first = make(first, 2)
         member = Member(requests, first, second)
-        wait_for(lambda: member.has((first, of_first, 2)))
+        own = stack.enter_context(closing(own_member(bootstrap_servers, job)))
+        own.subscribe([first, second])
+
+        def all_have(*topics: tuple[str, str, int]) -> None:
+            """Both groups follow, the one of the client that programs use, too."""
+            partitions = {TopicPartition(name, each) for name, _, count in topics for each in range(count)}
+            # No session ends while the other one waits.
+            wait_for(
+                lambda: (own.poll(timeout_ms=50) == partitions) & member.has(*topics),
+                said=lambda: own.assignment,
+            )
+
+        all_have((first, of_first, 2))
         of_second = make(second, 1)
-        wait_for(lambda: member.has((first, of_first, 2), (second, of_second, 1)))
+        all_have((first, of_first, 2), (second, of_second, 1))
         admin.create_partitions({first: 5})
-        wait_for(lambda: member.has((first, of_first, 5), (second, of_second, 1)))
+        all_have((first, of_first, 5), (second, of_second, 1))
         admin.delete_topics([first])
-        wait_for(lambda: member.has((second, of_second, 1)))
+        all_have((second, of_second, 1))
         again = make(first, 3)
         assert again != of_first
-        wait_for(lambda: member.has((first, again, 3), (second, of_second, 1)))
+        all_have((first, again, 3), (second, of_second, 1))
 
         assert job.metrics()[WATCHED] == 2
         assert job.metrics()[WRITTEN] >= 5
@@ -92,5 +116,5 @@ def test_it_gets_their_partitions_as_they_are_made_grow_are_deleted_and_made_aga
         job.kill()
         standby.wait_for("the coordinator is running")
         admin.create_partitions({first: 4})
-        wait_for(lambda: member.has((first, again, 4), (second, of_second, 1)))
+        all_have((first, again, 4), (second, of_second, 1))
         assert standby.metrics()[WATCHED] == 2
