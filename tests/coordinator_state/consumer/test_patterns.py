@@ -330,6 +330,20 @@ def test_bytes_of_a_group_bound_its_picture_with_patterns(group):
     assert s.group.bytes_held < held
 
 
+@pytest.mark.parametrize(("spare", "matched"), [(0, ["a", "b"]), (-1, ["a"])])
+def test_a_group_may_be_as_large_as_it_says(group, spare, matched):
+    resolved = group()
+    join(resolved, **resolved.resolved("a"))
+    version = resolved.group.topics.version
+    resolved.resolves(PATTERN, "a", "b", user="")
+    assert resolved.group.topics.version == version + 2, "the topic, and the pattern"
+
+    s = group(max_group_bytes=resolved.group.bytes_held + spare)
+    join(s, **s.resolved("a"))
+    s.resolves(PATTERN, "a", "b", user="")
+    assert s.patterns() == {(PATTERN, ""): matched}
+
+
 # -- the form in which they are stored --------------------------------------------------------------
 
 
@@ -352,6 +366,21 @@ def test_subscriptions_are_homogeneous_as_in_kafka():
     assert subscriptions.is_homogeneous
     subscriptions.add(Wanted((), pattern))
     assert not subscriptions.is_homogeneous
+
+
+def test_their_growth_is_known_before():
+    subscriptions, pattern = Subscriptions(), Pattern("[ab]", "alice")
+    numbers = [subscriptions.add(Wanted((), pattern)) for _ in range(2)]
+    numbers += [subscriptions.add(Wanted(names)) for names in (("z",), ("a", "z"))]
+    numbers.append(subscriptions.add(Wanted(("z",), pattern)))
+
+    def held():
+        return sum(map(subscriptions.size, numbers)) + subscriptions.bytes_of_patterns
+
+    for topics in (("a", "b"), ("a", "b", "c"), ("a",), ()):
+        before, growth = held(), subscriptions.growth_by({pattern: topics})
+        subscriptions.resolve({pattern: topics})
+        assert held() - before == growth
 
 
 def test_subscriptions_are_stored_with_what_patterns_match():

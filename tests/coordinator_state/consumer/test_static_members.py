@@ -32,6 +32,8 @@ def test_it_leaves_for_a_while(group):
     assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("m1", -2, 0)
     assert s.summary == ("Reconciling", 3, 3)
     assert s.of("m1") == {"a": [1]}
+    changed = s.happened("state_changed")[-1]
+    assert (changed["reason"], changed["cause"]) == ("m1 left for a while", "member_left")
     away = s.happened("member_away")[0]
     assert (away["member_id"], away["group_instance_id"]) == ("m1", "i1")
     # What it has stays its own.
@@ -206,8 +208,10 @@ def test_member_takes_the_place_of_one_that_is_away(group):
     assert s.told(s.join("m0", "a", group_instance_id="i1")) == (4, {"a": [0, 1]})
     assert s.group.members.keys() == {"m0"}
     assert s.summary == ("Stable", 4, 4)
-    assert s.happened("member_removed")[0]["member_id"] == "m0"
+    (removed,) = s.happened("member_removed")
+    assert (removed["member_id"], removed["reason"]) == ("m0", "left")
     assert s.happened("member_fenced")[0]["replaced_by"] == "m0"
+    assert s.happened("state_changed")[-1]["cause"] == "member_left"
     s.leave("m0")
     assert s.summary[0] == "Empty"
 

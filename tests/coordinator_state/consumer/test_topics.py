@@ -253,5 +253,7 @@ def test_member_may_name_what_it_owns_without_the_id(group):
     s.beat("m0")
     kept = [{"name": "a", "partitions": sorted(s.of("m0")["a"])}, {"name": "never", "partitions": [0]}]
     assert s.pending("m0")
+    s.beat("m0", topic_partitions=[{"name": "a", "partitions": [0, 1]}])
+    assert s.pending("m0"), "it has all of them still"
     s.beat("m0", topic_partitions=kept)
     assert s.pending("m0") == {}
