@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import confluent_kafka
 import pytest
@@ -16,7 +15,7 @@ from kafka.admin import NewTopic
 from tests.gateway.clients import Librdkafka, groups_tool, java, polling, run
 from tests.gateway.conftest import Running
 from tests.jdk import find_javac
-from tests.patience import PATIENCE_S, wait_for
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.verify]
 
@@ -71,22 +70,6 @@ def test_share_groups_end_with_an_error(running: Running) -> None:
     error = "UnsupportedVersionException: The cluster does not support the share group protocol"
     assert error in done.stdout + done.stderr
     assert "kip" not in groups_tool(running.gateway, "--list").split()
-
-
-def test_a_pattern_for_the_coordinator_ends_a_member_of_the_consumer_protocol(running: Running) -> None:
-    given = {"session_timeout_ms": None, "heartbeat_interval_ms": None, "group_protocol": "consumer"}
-    with closing(Librdkafka(running.gateway, [f"^{TOPIC}.*"], "pattern", **given)) as member:
-        errors: list[Any] = []
-
-        def is_refused() -> bool:
-            errors.extend(each.error() for each in member.consumer.consume(10, 0.1) if each.error())
-            return bool(errors)
-
-        wait_for(is_refused)
-        # librdkafka does not show the coordinator's message, which says what to do.
-        assert errors[0].code() == confluent_kafka.KafkaError._FATAL, errors
-        assert "regular expression is not valid" in errors[0].str(), errors
-    assert "pattern" not in groups_tool(running.gateway, "--list").split()
 
 
 def test_offsets_in_a_transaction_are_refused_and_nothing_is_lost(running: Running) -> None:
