@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -62,17 +64,32 @@ func franzGo(ctx context.Context, address, topic, group, strategy string) error 
 			break
 		}
 		if err := fetches.Err(); err != nil {
+			// It has lost its place, as when the group moves, and joins again by itself.
+			if session := new(kgo.ErrGroupSession); errors.As(err, &session) {
+				fmt.Println(err)
+				continue
+			}
 			return err
 		}
 		fetches.EachRecord(func(record *kgo.Record) {
 			fmt.Println("read", string(record.Value))
 		})
 		if err := client.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
-			return err
+			if !isOutOfPlace(err) {
+				return err
+			}
+			fmt.Println("not committed:", err)
+			continue
 		}
 		owned.committed(fetches.NumRecords())
 	}
 	return nil
+}
+
+// Whether another member reads these records again.
+func isOutOfPlace(err error) bool {
+	return errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) ||
+		errors.Is(err, kerr.UnknownMemberID)
 }
 
 func lag(ctx context.Context, address, group string) error {
