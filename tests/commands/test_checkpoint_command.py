@@ -148,9 +148,13 @@ def test_spark_is_started_with_delta_only_for_a_table(
 def test_from_one_checkpoint_to_another(bootstrap_servers: str, tmp_path: Path) -> None:
     """Each command in a process of its own, as people run them: by way of a Delta table, to other topics."""
     from tests.checkpoints.fixtures.make import SECRET, ScriptedLog
-    from tests.checkpoints.test_upgrades import unpacked
+    from tests.checkpoints.test_upgrades import VERSIONS, unpacked
 
-    checkpoint, table, restored = unpacked(2, tmp_path), str(tmp_path / "table"), tmp_path / "restored"
+    checkpoint, table, restored = (
+        unpacked(VERSIONS[-1], tmp_path),
+        str(tmp_path / "table"),
+        tmp_path / "restored",
+    )
     with closing(ScriptedLog(bootstrap_servers, 20)) as log:
         log.create()
         log.send("stable", "c0-beat", 0, api="describe_group")
@@ -164,11 +168,11 @@ def test_from_one_checkpoint_to_another(bootstrap_servers: str, tmp_path: Path) 
     )
     found = json.loads(process("inspect", str(restored), "--output", "json"))
 
-    # One is Stable; one waits for one of its two members to rejoin.
+    # One is Stable; one waits for one of its two members to rejoin; one was deleted a moment before.
     groups = found["groups"]
-    assert (3, 3, 1) == tuple(groups[name] for name in ("total", "members", "offsets"))
-    assert {"Empty": 1, "PreparingRebalance": 1, "Stable": 1} == groups["by_state"]
-    assert {"offsets", "rebalancing", "stable"} == {each["group_id"] for each in groups["largest"]}
+    assert (4, 3, 1) == tuple(groups[name] for name in ("total", "members", "offsets"))
+    assert {"Dead": 1, "Empty": 1, "PreparingRebalance": 1, "Stable": 1} == groups["by_state"]
+    assert {"deleted", "offsets", "rebalancing", "stable"} == {each["group_id"] for each in groups["largest"]}
     identity = json.loads((restored / "coordinator.json").read_text())
     assert identity == found["identity"]
     assert (3, "version-20.requests", "") == (
