@@ -292,7 +292,7 @@ def test_a_group_of_the_consumer_protocol_is_described_with_epochs_and_targets(
     assert (new.error, new.group_state, new.protocol_type) == (None, "Reconciling", "consumer")
     assert (new.protocol_data, new.generation_id, new.assignment_epoch, new.leader) == ("uniform", 3, 3, "")
     m1, m2 = new.members
-    assert (m1.member_id, m1.client_id, m1.client_host, m1.member_epoch) == ("m1", "c-m1", "10.0.0.7", 2)
+    assert (m1.member_id, m1.client_id, m1.client_host, m1.member_epoch) == ("m1", "c-m1", "/10.0.0.7", 2)
     assert (m1.topic_partitions, m1.target_partitions) == ((A0, A1), (A0,))
     assert (m2.member_epoch, m2.topic_partitions, m2.target_partitions) == (3, (), (A1,))
     assert topics_of(m1.member_metadata) == ["a"]

@@ -162,8 +162,7 @@ def _member(protocol_type: str, member: DescribedMember) -> MemberDescription:
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
-        # Java writes an address without a name behind a slash.
-        client_host=member.client_host.removeprefix("/"),
+        client_host=member.client_host,
         member_metadata=member.member_metadata,
         member_assignment=member.member_assignment,
         topic_partitions=assigned_partitions(protocol_type, member.member_assignment),
@@ -186,7 +185,7 @@ def _consumer(member: DescribedConsumer) -> MemberDescription:
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
-        client_host=member.client_host.removeprefix("/"),
+        client_host=member.client_host,
         member_metadata=subscription_of(member.subscribed_topic_names),
         member_assignment=assignment_of((topic.name, topic.partitions) for topic in member.assignment),
         topic_partitions=_partitions(member.assignment),
