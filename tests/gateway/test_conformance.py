@@ -135,6 +135,8 @@ def gateway(directory: Path, broker: str, setup: str) -> Iterator[str]:
     wanted = msgspec.to_builtins(SETUPS[setup].core)
     options = []
     for name, value in wanted.items():
+        if name.startswith("group_consumer_"):
+            continue  # The scripts are of the classic protocol.
         is_time = name.endswith(("_ms", "_minutes"))
         slower = min(value * SLOWNESS, 2**31 - 1) if is_time else value
         options += ["--set", f"{name.replace('_', '.')}={slower}"]
