@@ -301,7 +301,10 @@ def test_a_fleet_follows_a_command_that_is_killed_and_run_again_while_a_gateway_
             os.kill(paused.pid, signal.SIGCONT)
             wait_for(lambda to=to: stage.move(group, to).returncode == 0)  # type: ignore[misc]
             expected = {"coordinator": 0, "brokers": 0, to: FLEET}
-            wait_for(lambda expected=expected: stage.members(group) == expected)  # type: ignore[misc]
+            wait_for(
+                lambda expected=expected: stage.members(group) == expected,  # type: ignore[misc]
+                said=lambda: (stage.members(group), fleet.failed, [each.poll() for each in javas]),
+            )
         work.close()
 
         def read() -> Counter[bytes]:
