@@ -56,7 +56,7 @@ def test_rebalances(reader: HistoryReader) -> None:
         (3.999, None, "Stable", "member_joined", 1, 1, None),
         (9.999, None, "Stable", "unknown", 2, 2, None),
         (19.999, None, "Stable", "unknown", 3, 1, None),
-        (30.0, None, "Empty", "unknown", 4, None, None),
+        (30.0, None, "Empty", "unknown", 4, 0, None),
     ]
 
 

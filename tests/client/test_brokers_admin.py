@@ -90,7 +90,7 @@ def test_groups_are_described_and_listed(admin: BrokersAdmin, member: Callable[.
     wait_for(lambda: admin.describe_groups(["described"])["described"].group_state == "Stable")
     found = admin.describe_groups(["described", "described-empty", "described-never"])
     (only,) = found["described"].members
-    assert (only.client_id, only.client_host, only.topic_partitions) == ("billing-1", "127.0.0.1", (T0, T1))
+    assert (only.client_id, only.client_host, only.topic_partitions) == ("billing-1", "/127.0.0.1", (T0, T1))
     assert found["described"].protocol_type == "consumer"
     assert (found["described-empty"].group_state, found["described-empty"].error) == ("Empty", None)
     assert found["described-never"].group_state == "Dead"

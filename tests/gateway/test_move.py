@@ -212,7 +212,7 @@ def test_a_group_of_two_kinds_of_clients_moves_here_and_back_while_it_reads(stag
         look = stage.move(group, "coordinator", "--dry-run", "--output", "json")
         assert look.returncode == 0, look.stderr
         assert {each["change"] for each in json.loads(look.stdout)} <= {"commit"}
-        assert "of 127.0.0.1 is a member, and would leave." in look.stderr
+        assert "of /127.0.0.1 is a member, and would leave." in look.stderr
         for to in ("coordinator", "brokers"):
             done = stage.move(group, to)
             assert done.returncode == 0, done.stderr
@@ -239,7 +239,7 @@ def test_a_straggler_at_the_broker_is_refused_and_a_member_that_stays_is_named(s
         wait_for(lambda: member.owned == [PARTITIONS])
         refused = stage.move(group, "coordinator", "--members-timeout", "2")
         assert refused.returncode == 1
-        assert "after 2 s it has members at the brokers (rdkafka of 127.0.0.1)" in refused.stderr
+        assert "after 2 s it has members at the brokers (rdkafka of /127.0.0.1)" in refused.stderr
         stage.process.wait_until(lambda: f"group {group} is at the brokers" in " ".join(stage.process.said))
     finally:
         member.stop()

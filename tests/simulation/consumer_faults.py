@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from group_coordinator.client.consumer_membership import ConsumerMembership
-from group_coordinator.coordinator_state.consumer import advance, group, heartbeat, reconcile
-from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS
+from group_coordinator.coordinator_state.consumer import advance, heartbeat, member_index, reconcile
+from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, GroupSpec
 from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.consumer.reconcile import Share
 from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
@@ -28,7 +28,9 @@ Patch = pytest.MonkeyPatch
 def frees_partitions_before_they_are_given_up(patch: Patch) -> None:
     """What a member was told to give up is free for others at once."""
     patch.setattr(
-        group, "_pairs", lambda share: [(it, each) for it, held in share.assigned.items() for each in held]
+        member_index,
+        "_pairs",
+        lambda share: [(it, each) for it, held in share.assigned.items() for each in held],
     )
 
 
@@ -137,10 +139,10 @@ def divides_by_how_often_it_was_called(patch: Patch) -> None:
     """The same log gives other targets when it is read again."""
     calls = [0]
 
-    def assign(subscribers: Any, topics: Any, is_homogeneous: bool) -> Any:
+    def assign(group: GroupSpec) -> Any:
         calls[0] += 1
         names = ["uniform", "range"]
-        return real[names[calls[0] % 2]](subscribers, topics, is_homogeneous)
+        return real[names[calls[0] % 2]](group)
 
     real = dict(ASSIGNORS)
     for name in real:

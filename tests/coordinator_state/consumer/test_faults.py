@@ -20,6 +20,7 @@ from group_coordinator.coordinator_state.consumer import (
 )
 from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, GroupSpec
 from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
+from group_coordinator.coordinator_state.consumer.member_index import MemberIndex
 from group_coordinator.coordinator_state.consumer.partitions import unpack
 from group_coordinator.coordinator_state.consumer.subscriptions import Subscriptions
 from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
@@ -54,7 +55,7 @@ def test_nothing_is_wrong_with_the_core() -> None:
 
 def gives_what_another_has(patch: Patch) -> None:
     """A partition is free for the next, whether somebody has it or not."""
-    patch.setattr(ConsumerGroup, "is_free", lambda *_: True)
+    patch.setattr(MemberIndex, "is_free", lambda *_: True)
 
 
 def waits_for_no_acknowledgement(patch: Patch) -> None:
