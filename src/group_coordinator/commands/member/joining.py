@@ -171,12 +171,12 @@ class _Narrator:
         now = time.monotonic()
         if now - self._silent_since < self._silence_s:
             return
-        if self._member.state is MemberState.COMPLETING_REBALANCE and not self._has_epochs:
-            whom = "the leader to divide the work"
-        elif self._member.member_id and not self._has_epochs:
-            whom = "the coordinator to begin a generation"
-        else:
+        if self._has_epochs or not self._member.member_id:
             whom = "the coordinator to answer"
+        elif self._member.state is MemberState.COMPLETING_REBALANCE:
+            whom = "the leader to divide the work"
+        else:
+            whom = "the coordinator to begin a generation"
         _say(f"waiting for {whom} ({now - self._waiting_since:.0f} s)")
         self._silent_since, self._silence_s = now, _SILENCE_AGAIN_S
 

@@ -113,6 +113,7 @@ class Explainer:
         gone = [(each.until, each) for each in story.memberships if each.until is not None]
         self._gone = [each for _, each in sorted(gone, key=lambda it: it[0])]
         self._gone_times = sorted(at for at, _ in gone)
+        self._come_times = sorted(each.since or _ALWAYS for each in story.memberships)
         self._generations: dict[tuple[datetime, int], list[GenerationMember]] = {}
         for each in story.generations:
             self._generations.setdefault((each.at, each.generation_id), []).append(each)
@@ -199,7 +200,7 @@ class Explainer:
             began = min(began, last.at - timedelta(milliseconds=last.rebalance_ms))
         joins = self._joined(max((began, -1), before), _place_of(last))
         phases = _phases(joins)
-        count = sum(_was_in(each, last.at) for each in self._story.memberships) if is_over else None
+        count = self._members_at(last.at) if is_over else None
         return Rebalance(
             began,
             last.at if is_over else None,
@@ -210,8 +211,8 @@ class Explainer:
             count,
         )
 
-    def _completed(self, moves: Sequence[Transition]) -> datetime:
-        return max((each.at for each in moves if each.to_state == _SYNC_PHASE), default=moves[-1].at)
+    def _members_at(self, at: datetime) -> int:
+        return bisect_right(self._come_times, at) - bisect_right(self._gone_times, at)
 
     def _who(self, move: Transition) -> list[str]:
         """The members that made the group rebalance: those that went or joined in that very moment."""
@@ -375,10 +376,6 @@ class Explainer:
 def _is_begin(move: Transition) -> bool:
     """Whether a join phase begins, or a new epoch, or a static member is away."""
     return move.to_state == _JOIN_PHASE or (move.to_state in _ON_THE_WAY and move.cause is not None)
-
-
-def _was_in(member: Membership, at: datetime) -> bool:
-    return (member.since is None or member.since <= at) and (member.until is None or member.until > at)
 
 
 def _clock(at: datetime) -> str:
