@@ -685,3 +685,18 @@ def test_a_full_one_with_a_pattern_that_comes_again_is_a_sign_of_life(connection
     connection.send(again)
     assert talk.gateway.matched == [], "what its pattern matches now is asked for by the clock"
     assert connection.again == 1
+
+
+@pytest.mark.parametrize("epoch", [-1, -2])
+def test_heartbeats_hurry_after_a_member_has_left(gateway: Gateway, epoch: int) -> None:
+    gateway.ask(alive(3))
+    gateway.local.flush_hurried(gateway.now_s)
+    assert gateway.log == []
+    gateway.ask(alive(epoch, "another", instance_id="i1"))
+    gateway.log.clear()
+    for after_s, records in ((0, 1), (5.9, 1), (0.1, 0)):
+        gateway.passes(after_s)
+        gateway.ask(alive(3))
+        gateway.local.flush_hurried(gateway.now_s)
+        assert [type(each).__name__ for each in gateway.log] == ["ConsumerGroupHeartbeatRequest"] * records
+        gateway.log.clear()

@@ -269,6 +269,23 @@ def test_a_beat_that_holds_up_a_later_request_goes_before_the_others(gateway: Ga
     assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest"], "its group rebalances"
 
 
+def test_heartbeats_hurry_after_a_member_has_left(gateway: Gateway) -> None:
+    stays = member_of(gateway)
+    gateway.passes(6)
+    gateway.ask(beat(stays))
+    gateway.local.flush_hurried(gateway.now_s)
+    assert gateway.log == []
+    kind = LeaveGroupRequest.MemberIdentity
+    gateway.ask(LeaveGroupRequest(version=5, group_id="orders", members=[kind(member_id="another")]))
+    gateway.log.clear()
+    for after_s, sent in ((0, 1), (5.9, 1), (0.1, 0)):
+        gateway.passes(after_s)
+        gateway.ask(beat(stays))
+        gateway.local.flush_hurried(gateway.now_s)
+        assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest"] * sent
+        gateway.log.clear()
+
+
 def test_a_heartbeat_that_comes_again_is_another_request(gateway: Gateway) -> None:
     member_id, ids = member_of(gateway), []
     for generation_id, error in ((1, 0), (1, 0), (2, 22), (1, 0)):

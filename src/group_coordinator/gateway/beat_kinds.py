@@ -80,7 +80,7 @@ class Beat(NamedTuple):
     key: Key
     """The group and the member."""
     at: int
-    """Its generation or epoch; 0 or less of a program that joins or leaves in the consumer protocol."""
+    """Its generation or epoch; 0 of a program that joins in the consumer protocol."""
     most_bytes: int
     """The most bytes that it takes in a record, since JSON writes some characters with six."""
 

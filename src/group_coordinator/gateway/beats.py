@@ -181,7 +181,7 @@ class Beats:
             answer = _nobody
         request = beat.request
         assert isinstance(request, ConsumerGroupHeartbeatRequest)  # noqa: S101 - classic ones are never full
-        if beat.at <= JOIN_EPOCH:
+        if beat.at == JOIN_EPOCH:
             self.rebalances(request.group_id, now_s)
         self._sent[request.request_id] = _Record(
             _small(request), [_Asked(beat, answer)], is_full=True, says_all=request.is_full

@@ -24,6 +24,7 @@ from group_coordinator.coordinator_state.requests import (
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
+    LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
@@ -132,11 +133,11 @@ class Local:
         """Records of heartbeats, by group, that go to the log at the next instant."""
         sender, most_bytes = self._sender(f"gateway-{origin.instance}", ""), rules.config.max_request_bytes
         self._classic_beats = Beats(sender, most_bytes)
-        consumers_beats = Beats(sender, most_bytes, CONSUMERS, self._classic_beats.counts)
-        self._all_beats = self._classic_beats, consumers_beats
+        self._consumers_beats = Beats(sender, most_bytes, CONSUMERS, self._classic_beats.counts)
+        self._all_beats = self._classic_beats, self._consumers_beats
         prefix = origin.group_prefix
         self._consumers = ConsumerHeartbeats(
-            consumers_beats, rules, topics, self._renewals, self._hold, prefix
+            self._consumers_beats, rules, topics, self._renewals, self._hold, prefix
         )
         self._commits = Commits(rules, topics, self._send, self._hold, self._next_request_id, prefix)
 
@@ -325,8 +326,11 @@ class Local:
         for out in outgoing:
             # Later requests must not overtake the group's heartbeats.
             self._flush(out.request.group_id, now_s)
-            if isinstance(out.request, JoinGroupRequest):
+            if isinstance(out.request, (JoinGroupRequest, LeaveGroupRequest)):
                 self._classic_beats.rebalances(out.request.group_id, now_s)
+            elif isinstance(out.request, ConsumerGroupHeartbeatRequest):
+                # It leaves: all other heartbeats go another way.
+                self._consumers_beats.rebalances(out.request.group_id, now_s)
             self._lanes.put(out.request.group_id, out)
 
     def _hold(self, group_id: str, now_s: float) -> Place:
