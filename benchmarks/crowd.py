@@ -306,7 +306,7 @@ class _Crowd:
         self._groups = count(1)
 
     async def form(self, groups: int, size: int, protocol: str, topic: str) -> None:
-        connections = await self._connect(groups * size)
+        connections = await connect(self._address, groups * size)
         names = [f"crowd-{os.getpid()}-{next(self._groups)}" for _ in range(groups)]
         places = [
             [(name, connections[size * number + each]) for each in range(size)]
@@ -323,9 +323,6 @@ class _Crowd:
             for first in range(0, groups, at_once):
                 await asyncio.gather(*(_settle(each) for each in consumers[first : first + at_once]))
             self._members = [each for group in consumers for each in group]
-
-    async def _connect(self, number: int) -> list[Connection]:
-        return await connect(self._address, number)
 
     async def beat(self, seconds: float) -> Beaten:
         trips: list[float] = []
@@ -356,7 +353,7 @@ class _Crowd:
         found = Pipelined([], [], [])
         beats = [each.beat() for each in self._members]
         assert len(beats) == TOGETHER
-        (connection,) = await self._connect(1)
+        (connection,) = await connect(self._address, 1)
         answers: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         connection.take = lambda answer: answers.put_nowait((time.perf_counter(), answer))
         random = Random(1)
@@ -386,7 +383,7 @@ class _Crowd:
         return found
 
     async def ask(self, what: str, topic: str, connections: int, at_once: int, seconds: float) -> int:
-        asking = await self._connect(connections)
+        asking = await connect(self._address, connections)
         groups = [f"asks-{os.getpid()}-{next(self._groups)}" for _ in asking]
         for group_id, connection in zip(groups, asking, strict=True):
             await connection.ask(_offsets(COMMIT, group_id, topic))

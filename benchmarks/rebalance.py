@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.brokers import until_ready
 from benchmarks.protocols import NONE, REBALANCE_IN_PROGRESS, ByProtocol, ByTopics
-from benchmarks.report import medians_of, show, tell, write
+from benchmarks.report import beside, medians_of, show, tell, write
 from benchmarks.stage import Stage
 from benchmarks.streams import COORDINATOR
 
@@ -67,14 +67,8 @@ def run(plan: Plan, file: Path | None) -> dict[int, dict[str, Figures]]:
             {size: measure(f"round-{number}", size) for size in plan.sizes} for number in range(plan.rounds)
         ]
     medians: dict[int, dict[str, Figures]] = medians_of(rounds)
-    rows = [
-        [f"{size:,} members: {name}", f"{theirs:.1f}", f"{ours:.1f}", f"{ours / theirs:.2f}"]
-        for size, found in medians.items()
-        for name in found[BROKER]
-        for ours, theirs in [(found[COORDINATOR][name], found[BROKER][name])]
-    ]
     title = f"Seconds until all are Stable (medians of {plan.rounds} rounds)"
-    show(title, ["", BROKER, COORDINATOR, "ratio"], rows)
+    show(title, ["", BROKER, COORDINATOR, "ratio"], beside(medians, BROKER, COORDINATOR))
     write(file, {"plan": plan._asdict(), "medians_s": medians, "rounds_s": rounds})
     return medians
 

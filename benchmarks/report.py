@@ -63,6 +63,21 @@ def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
     console.print(table)
 
 
+def beside(medians: dict[int, dict[str, dict[str, float]]], neighbour: str, who: str) -> list[list[str]]:
+    """A row for each figure of groups of each size: the neighbour's, that of `who`, and the ratio."""
+    return [
+        [
+            f"{size:,} members: {name}",
+            f"{theirs:.1f}",
+            f"{ours:.1f}",
+            f"{ours / theirs:.2f}" if theirs else "",
+        ]
+        for size, found in medians.items()
+        for name, theirs in found[neighbour].items()
+        for ours in [found[who][name]]
+    ]
+
+
 def tell(what: str, figures: object) -> None:
     """Say what has been found so far: all of it takes long."""
     Console(stderr=True).print(f"{what}: {figures}", highlight=False, soft_wrap=True)

@@ -28,7 +28,7 @@ from kafka.admin import NewTopic
 from benchmarks.brokers import until_ready
 from benchmarks.crowd import Consumer, connect, host_and_port
 from benchmarks.gateways import Gateway
-from benchmarks.report import medians_of, show, tell, write
+from benchmarks.report import beside, medians_of, show, tell, write
 from benchmarks.stage import Stage
 from benchmarks.streams import COORDINATOR
 
@@ -89,19 +89,8 @@ def run(plan: Plan, file: Path | None) -> dict[int, dict[str, Figures]]:
                 measure(size)
             rounds = [{size: measure(size) for size in plan.sizes} for _ in range(plan.rounds)]
     medians: dict[int, dict[str, Figures]] = medians_of(rounds)
-    rows = [
-        [
-            f"{size:,} members: {name}",
-            f"{theirs:.1f}",
-            f"{ours:.1f}",
-            f"{ours / theirs:.2f}" if theirs else "",
-        ]
-        for size, found in medians.items()
-        for name in found[BROKER]
-        for ours, theirs in [(found[GATEWAY][name], found[BROKER][name])]
-    ]
     title = f"Seconds until all are at rest, and others that it moves (medians of {plan.rounds} rounds)"
-    show(title, ["", BROKER, GATEWAY, "ratio"], rows)
+    show(title, ["", BROKER, GATEWAY, "ratio"], beside(medians, BROKER, GATEWAY))
     write(file, {"plan": plan._asdict(), "medians": medians, "rounds": rounds})
     return medians
 
