@@ -58,7 +58,7 @@ class NotingChannel(KafkaChannel):
                 client_id=self._client_id,
                 request_id=request.request_id,
                 api=str(request.__struct_config__.tag),
-                member_id=getattr(request, "member_id", ""),
+                member_id=getattr(request, "member_id", None) or "",
             )
         )
         super().send(request)
