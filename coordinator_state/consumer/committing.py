@@ -5,10 +5,13 @@ Source: ConsumerGroup.validateOffsetCommit and validateOffsetFetch of Apache Kaf
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.config import INT32_MAX
-from group_coordinator.coordinator_state.consumer.reconcile import both
+import msgspec
+
+from group_coordinator.coordinator_state.consumer.partitions import held_runs
 from group_coordinator.coordinator_state.errors import Errors
 
 if TYPE_CHECKING:
@@ -25,7 +28,8 @@ _EPOCHS_VERSION = 9
 def may_commit(group: ConsumerGroup, request: OffsetCommitRequest) -> Errors:
     """Whether its sender may commit: with the member's epoch, or with an older one (KIP-1251).
 
-    With an older one, it must have had each of the partitions since then, or before.
+    With an older one, it must have had each of the partitions since then, or before. Those of a topic that
+    was made again are others than before.
     """
     epoch = request.generation_id
     if epoch < 0 and group.is_empty:
@@ -40,15 +44,21 @@ def may_commit(group: ConsumerGroup, request: OffsetCommitRequest) -> Errors:
 
 
 def _has_since(group: ConsumerGroup, member: ConsumerMember, request: OffsetCommitRequest) -> bool:
-    held: dict[str, dict[int, int]] = {}
-    for number, partitions in sorted(both(member.share).items()):
-        held.setdefault(group.topics.named(number).name, {}).update(partitions)
-    for topic in request.topics:
-        since = held.get(topic.name, {})
-        for each in topic.partitions:
-            if since.get(each.partition_index, INT32_MAX) > request.generation_id:
-                return False
-    return True
+    missing: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for named in request.topics:
+        indexes = (each.partition_index for each in named.partitions)
+        topic_id = "" if named.topic_id is msgspec.UNSET else named.topic_id
+        missing[named.name, topic_id].update(indexes)
+    for number, run, since in chain(held_runs(member.assigned), held_runs(member.pending)):
+        topic = group.topics.named(number)
+        if since > request.generation_id or group.topics.is_replaced(topic):
+            continue
+        for topic_id in {"", topic.topic_id}:
+            wanted = missing.get((topic.name, topic_id), set())
+            # A member may have very many partitions, of which few are named.
+            is_short = len(run) < len(wanted)
+            wanted.difference_update(run if is_short else [each for each in wanted if each in run])
+    return not any(missing.values())
 
 
 def may_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> Errors:

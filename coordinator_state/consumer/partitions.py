@@ -15,7 +15,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Held", "Partitions", "pack", "pack_held", "unpack", "unpack_held"]
+__all__ = ["Held", "Partitions", "held_runs", "pack", "pack_held", "unpack", "unpack_held"]
 
 Partitions: TypeAlias = dict[int, set[int]]
 """Partitions by the number of their topic. No set is empty."""
@@ -64,13 +64,19 @@ def pack_held(held: Held) -> bytes:
 def unpack_held(packed: bytes) -> Held:
     """Read what `pack_held` wrote."""
     held: Held = {}
+    for topic, partitions, epoch in held_runs(packed):
+        held.setdefault(topic, {}).update(dict.fromkeys(partitions, epoch))
+    return held
+
+
+def held_runs(packed: bytes) -> Iterator[tuple[int, range, int]]:
+    """The runs in what `pack_held` wrote: a topic, partitions of it, and since which epoch it has them."""
     topic = epoch = 0
     numbers = iter(_decoder.decode(packed) if packed else ())
     for step, first, count, epoch_step in zip(numbers, numbers, numbers, numbers, strict=True):
         topic += step
         epoch += epoch_step
-        held.setdefault(topic, {}).update(dict.fromkeys(range(first, first + count), epoch))
-    return held
+        yield topic, range(first, first + count), epoch
 
 
 def _runs(partitions: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:

@@ -14,7 +14,6 @@ Source: TopicIds and TopicsImage of Apache Kafka 4, which take it from the broke
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,7 +33,6 @@ NOBODYS = -1
 """The number of every topic that the group does not know."""
 _PARTITION_FRAME_BYTES = 40
 """Bytes of a partition and its topic in an answer or a picture, beside the topic's name and id."""
-_HASH_BYTES = 8
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -62,8 +60,6 @@ class TopicTable:
         self._numbers = {
             _identity(topic.topic_id, topic.name): topic.number for topic in self._by_number.values()
         }
-        self._hashed: tuple[int, int, Collection[str], bytes] | None = None
-        """The newest hash, and what it is of. It holds the names, so that no others have their id."""
         self.bytes_held = sum(map(_size, self._current.values()))
         """Bytes of all partitions in a picture, if each is another member's."""
 
@@ -82,6 +78,10 @@ class TopicTable:
         """The number of the topic that has this name; `NOBODYS` if there is none."""
         topic = self._current.get(name)
         return NOBODYS if topic is None else topic.number
+
+    def is_replaced(self, topic: Topic) -> bool:
+        """Whether another topic has its name now."""
+        return self.number_of(topic.name) not in (NOBODYS, topic.number)
 
     def named(self, number: int) -> Topic:
         """The topic of a number, which may be gone."""
@@ -123,19 +123,6 @@ class TopicTable:
         for number, each in partitions.items():
             found.setdefault(self.named(number).name, set()).update(each)
         return [(name, sorted(found[name])) for name in sorted(found)]
-
-    def hash_of(self, names: Collection[str]) -> bytes:
-        """Bytes that differ if the topics of these names, their ids or their partitions do; none for none.
-
-        Source: EventsUtils.computeGroupHash of Apache Kafka 4, without racks.
-        """
-        # Many members that join in one batch name the same topics, which may be thousands.
-        if self._hashed is None or self._hashed[:2] != (self.version, id(names)):
-            topics = sorted((each.name, each.topic_id, each.partitions) for each in self.existing(names))
-            encoded = msgspec.msgpack.encode(topics)
-            found = blake2b(encoded, digest_size=_HASH_BYTES).digest() if topics else b""
-            self._hashed = self.version, id(names), names, found
-        return self._hashed[3]
 
     # -- changes ---------------------------------------------------------------------------------
 

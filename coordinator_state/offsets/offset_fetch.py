@@ -30,7 +30,7 @@ __all__ = ["handle_offset_fetch"]
 def handle_offset_fetch(turn: Turn[Group], request: OffsetFetchRequest) -> None:
     """Handle one OffsetFetch. A partition that is asked for twice is answered once."""
     if turn.exists:
-        error = turn.group.may_fetch(request.member_id, request.member_epoch)
+        error = turn.group.may_fetch(*request.asker)
         if error is not Errors.NONE:
             turn.reply(request.reply_to, request.refused(error, None))
             return

@@ -109,12 +109,18 @@ class OffsetFetchRequest(Request, frozen=True, tag="offset_fetch"):
     NEWEST_VERSION: ClassVar[int] = 9
     ALL_TOPICS_VERSION: ClassVar[int] = 2
     LEADER_EPOCH_VERSION: ClassVar[int] = 5
+    MEMBER_VERSION: ClassVar[int] = 9
 
     topics: list[OffsetFetchTopic] | None = None
     require_stable: bool = False
     member_id: str | None = None
     """Null is nobody's. Like its epoch it is looked at in groups of the consumer protocol."""
     member_epoch: Int32 = -1
+
+    @property
+    def asker(self) -> tuple[str | None, int]:
+        """The member that asks, and its epoch, as far as this version says them; nobody otherwise."""
+        return (self.member_id, self.member_epoch) if self.version >= self.MEMBER_VERSION else (None, -1)
 
     @property
     def names(self) -> dict[str, str]:

@@ -51,6 +51,8 @@ def test_in_every_version(version: int) -> None:
     ("filters", "expected"),
     [
         ({"states_filter": ["stable"]}, ["a", "n"]),
+        ({"states_filter": [" Stable "]}, ["a", "n"]),
+        ({"types_filter": [" classic "]}, []),
         ({"states_filter": ["STABLE", "Empty"]}, ["a", "b", "n"]),
         ({"types_filter": ["Classic"]}, ["a", "b"]),
         ({"types_filter": ["CONSUMER"]}, ["n"]),

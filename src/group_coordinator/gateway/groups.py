@@ -134,7 +134,7 @@ class Groups:
             return Listing(message.version, [], Errors.COORDINATOR_LOAD_IN_PROGRESS)
         if nodes != self._nodes:
             self._divide(nodes)
-        states = {state.lower() for state in message.states_filter or ()}
+        states = {state.strip().lower() for state in message.states_filter or ()}
         kinds = {kind.lower() for kind in message.types_filter or ()}
         parts = self._parts(node_id, max(message.version, _SAME_UNTIL))
         return Listing(

@@ -44,6 +44,31 @@ def test_commit_of_an_older_epoch(group):
     assert s.commit("m0", 2, {"a": s.pending("m0").get("a", [1])}) == 0
 
 
+def test_commit_of_an_older_epoch_for_a_topic_that_was_made_again(group):
+    """It is a position in the topic of before, which somebody else may read from now on."""
+    s = group()
+    s.join("m0", "a")
+    s.join("m1", "b")
+    s.beat("m0")
+    s.brokers["a"] = ("A2", 2)
+    s.metadata("a")
+    s.beat("m0")
+    assert s.pending("m0") == {"a": [0, 1]}
+    assert s.commit("m0", s.epochs["m0"] - 1, {"a": [0]}) == 113
+
+
+@pytest.mark.parametrize(("topic_id", "code"), [("A", 0), ("B", 113)])
+def test_commit_of_an_older_epoch_that_says_which_topic_it_is_of(group, topic_id, code):
+    s = group()
+    s.join("m0", "a")
+    s.join("m1", "b")
+    s.beat("m0")
+    partitions = [{"partition_index": 0, "committed_offset": 5}]
+    topics = [{"name": "a", "topic_id": topic_id, "partitions": partitions}]
+    ids = {"member_id": "m0", "generation_id": s.epochs["m0"] - 1}
+    assert s.send("offset_commit", **ids, topics=topics).error_code == code
+
+
 def test_commit_of_one_that_is_no_member(group):
     """testConsumerGroupOffsetCommitWithUnknownMemberId, ...FromAdminClient"""
     s = group()
@@ -89,8 +114,8 @@ def test_fetch(group):
     ...WithStaleMemberEpoch, testValidateOffsetFetch"""
     s = group()
 
-    def fetch(member_id=..., member_epoch=...):
-        reply = s.send("offset_fetch", member_id=member_id, member_epoch=member_epoch)
+    def fetch(member_id=..., member_epoch=..., **fields):
+        reply = s.send("offset_fetch", member_id=member_id, member_epoch=member_epoch, **fields)
         return reply.error if reply.error != "NONE" else [topic.name for topic in reply.topics]
 
     assert fetch("m0", 2) == []
@@ -104,6 +129,8 @@ def test_fetch(group):
     assert fetch("m1", 2) == "UNKNOWN_MEMBER_ID"
     assert fetch("", -1) == "UNKNOWN_MEMBER_ID"
     assert fetch(None, 2) == "UNKNOWN_SERVER_ERROR"
+    # The version before knows of no members.
+    assert fetch("m1", 2, api_version=8) == ["a"]
 
 
 def test_offsets_of_what_is_read_may_not_be_deleted(group):
