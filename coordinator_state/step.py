@@ -167,7 +167,7 @@ def steps(  # noqa: PLR0913, PLR0917 - the same
                 part.reject(record, Rejection(refused, None, None))
             # Heartbeats are many, and their answers small.
             is_small = part.size < _PART_BYTES and isinstance(request, _HEARTBEATS)
-            if is_small and len(part.requests) % _HEARTBEATS_PER_LOOK:
+            if is_small and not turn.is_reading and len(part.requests) % _HEARTBEATS_PER_LOOK:
                 continue
         size = part.measure()
         if not isinstance(request, Rejection) and turn.is_reading:

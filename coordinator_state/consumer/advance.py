@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["advance_epoch", "assign", "reconcile_member", "remove_members", "tell_state", "topics_differ"]
+__all__ = ["advance_epoch", "assign", "reconcile_member", "remove_members", "tell_state"]
 
 _AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 
@@ -59,6 +59,8 @@ def tell_state(turn: Turn[ConsumerGroup], reason: str, cause: RebalanceCause | N
 def advance_epoch(turn: Turn[ConsumerGroup], cause: RebalanceCause, reason: str) -> None:
     """Begin a new group epoch, because of `cause`. `reason` is for people."""
     turn.group.generation_id += 1
+    # It is also for what is known of topics by now.
+    turn.group.metadata_changed = False
     tell_state(turn, reason, cause)
     # The state may be told already: the group is Assigning for the epoch before.
     turn.change_picture()
@@ -75,13 +77,6 @@ def _look_for_what_expires(turn: Turn[ConsumerGroup]) -> None:
     latest_ms = turn.now_ms + turn.config.offsets_retention_check_interval_ms
     if awaited_ms is None or awaited_ms > latest_ms:
         turn.await_cleanup()
-
-
-def topics_differ(group: ConsumerGroup) -> bool:
-    """Whether the topics that members name are others than at the newest epoch; note them as they are."""
-    now = group.topics.hash_of(group.subscriptions.all_names())
-    before, group.metadata_hash, group.metadata_changed = group.metadata_hash, now, False
-    return now != before
 
 
 def assign(turn: Turn[ConsumerGroup]) -> None:
@@ -202,10 +197,10 @@ def remove_members(
                 client_reason=client_reason,
             )
         )
-    topics_differ(group)
     if group.is_empty:
         # Nobody is left whose heartbeat would divide the work.
         group.generation_id += 1
+        group.metadata_changed = False
         group.advance_assignment()
         # The next member to join is alone, and has its work at once.
         group.assigned_at_ms = None

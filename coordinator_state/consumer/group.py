@@ -62,10 +62,11 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     unsettled: int = 0
     """The number of members that have not come to their target. Counting them for each heartbeat would be
     quadratic in the members."""
-    metadata_hash: bytes = b""
-    """`TopicTable.hash_of` the topics that members named at the newest epoch ..."""
+    former_hash: bytes = b""
+    """States that were written before have a hash of topics here, which nobody reads any more."""
     metadata_changed: bool = False
-    """... and whether it may be another one now, so that the next heartbeat has to look."""
+    """Whether topics that members name have changed since the newest epoch, so that the next heartbeat begins
+    another. A hash of them would cost as much as there are topics whenever a member changes its mind."""
     member_bytes: int = 0
     """Bytes of all members and their subscriptions in a picture."""
     assignor: str = ""

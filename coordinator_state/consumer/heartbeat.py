@@ -16,7 +16,6 @@ from group_coordinator.coordinator_state.consumer.advance import (
     reconcile_member,
     remove_members,
     tell_state,
-    topics_differ,
 )
 from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.consumer.leaving import leave
@@ -71,7 +70,9 @@ def handle_consumer_group_heartbeat(
     """
     to, interval_ms = request.reply_to, turn.config.group_consumer_heartbeat_interval_ms
     if request.members is not msgspec.UNSET:
-        news = [it for alive in request.members if (it := _news_for(turn, alive)) is not None]
+        # Each once, however often it is named: it may be told at length.
+        beating = {each.member_id: each for each in request.members}
+        news = [it for each in beating.values() if (it := _news_for(turn, each)) is not None]
         if news or request.quiet is not True:
             response = ConsumerGroupHeartbeatResponse.to(
                 to, turn.group_id, heartbeat_interval_ms=interval_ms, members=news
@@ -146,6 +147,9 @@ def _live_on(turn: Turn[ConsumerGroup], member_id: str, epoch: int, group_instan
         verdict = _go_on(turn, member, None, None)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             return verdict
+    if not turn.may_tell(member_id):
+        # It is told with a later one.
+        return Verdict(epoch=epoch)
     return Verdict(epoch=member.epoch, assignment=group.topics.told(member.share.assigned))
 
 
@@ -250,6 +254,8 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
         cause = RebalanceCause.MEMBER_REPLACED
     else:
         member = predecessor
+    if not request.is_bare and member.has_said(request.request_id):
+        return _where(turn, member)
     names_another = predecessor is not None and request.server_assignor not in (None, member.server_assignor)
     _update(turn, member, request)
     change: Change = subscribe(turn, member, request)
@@ -257,14 +263,9 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
         tell_subscription(turn, member)
     take_hints(turn, request, member)
     if change.is_epoch or group.index.preferred_assignor(turn.config.consumer_assignors) != assignor:
-        topics_differ(group)
         advance_epoch(turn, cause, f"{member_id} {what}")
     _hear_from(turn, member)
-    owned = None
-    # A join that the log has twice, since a write was tried again, says what was so when it was sent.
-    is_old = request.epoch == JOIN_EPOCH and member.join_by(request.request_id)
-    if request.topic_partitions is not None and not is_old:
-        owned = group.topics.owned(request.topic_partitions)
+    owned = None if request.topic_partitions is None else group.topics.owned(request.topic_partitions)
     return _go_on(turn, member, request, owned, subscription_changed=change.is_another)
 
 
@@ -284,7 +285,7 @@ def _go_on(
     It may have said the same several times while nobody answered: Kafka would fence it for the third time.
     """
     group = turn.group
-    if group.metadata_changed and topics_differ(group):
+    if group.metadata_changed:
         advance_epoch(turn, RebalanceCause.TOPICS_CHANGED, "topics changed")
     assign(turn)
     has_heard = request is None or request.epoch in (JOIN_EPOCH, member.epoch)
@@ -293,7 +294,18 @@ def _go_on(
     )
     tell_state(turn, f"{member.member_id} is at epoch {member.epoch}")
     is_asked = request is not None and (request.epoch == JOIN_EPOCH or request.is_full)
-    assignment = group.topics.told(member.share.assigned) if is_changed or is_asked else None
+    if is_asked and not is_changed:
+        return _where(turn, member)
+    assignment = group.topics.told(member.share.assigned) if is_changed else None
+    return Verdict(member_id=member.member_id, epoch=member.epoch, assignment=assignment)
+
+
+def _where(turn: Turn[ConsumerGroup], member: ConsumerMember) -> Verdict:
+    """Tell a member where it is, with all that it has."""
+    if not turn.may_tell(member.member_id):
+        # It says everything again. Kafka's coordinator sends this while it loads a group.
+        return Verdict(Errors.COORDINATOR_LOAD_IN_PROGRESS)
+    assignment = turn.group.topics.told(member.share.assigned)
     return Verdict(member_id=member.member_id, epoch=member.epoch, assignment=assignment)
 
 
@@ -338,7 +350,7 @@ def _come_back(
         remove_members(turn, [(other, None)], "left", RebalanceCause.MEMBER_LEFT)
     group.remove_member(before)
     member = msgspec.structs.replace(
-        before, member_id=member_id, session_deadline_ms=None, revocation_deadline_ms=None
+        before, member_id=member_id, session_deadline_ms=None, revocation_deadline_ms=None, said_by=b""
     )
     # It has had its partitions since before all epochs that it can know of.
     assigned = {number: dict.fromkeys(each, JOIN_EPOCH) for number, each in member.share.assigned.items()}

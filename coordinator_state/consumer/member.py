@@ -17,7 +17,7 @@ __all__ = ["ConsumerMember"]
 
 _FRAME_BYTES = 300
 """Bytes of a member's field names and numbers in a picture; more than those of a small one."""
-_DIGEST_BYTES = 8
+_DIGEST_BYTES, _DIGESTS = 8, 4
 
 
 class ConsumerMember(msgspec.Struct, kw_only=True, array_like=True):
@@ -53,14 +53,21 @@ class ConsumerMember(msgspec.Struct, kw_only=True, array_like=True):
     server_assignor: str | None = None
     untold_until_ms: int = 0
     """Until then it is not told that its session has nearly expired (`near_expiry.py`)."""
-    joined_by: bytes = b""
-    """A digest of the id of the request by which it has joined last."""
+    said_by: bytes = b""
+    """Digests of the ids of the newest requests in which it has said more than that it is alive."""
 
-    def join_by(self, request_id: str) -> bool:
-        """Note that it joins by this request; return whether the log has that one twice."""
+    def has_said(self, request_id: str) -> bool:
+        """Note that this request says something; return whether the log had that one before.
+
+        The log has a request twice if a write was tried again. The copy says what was so when it was sent. It
+        may come after the next requests, and nobody waits for its answer.
+        """
         digest = blake2b(request_id.encode(), digest_size=_DIGEST_BYTES).digest()
-        is_repeated, self.joined_by = digest == self.joined_by, digest
-        return is_repeated
+        digests = [self.said_by[at : at + _DIGEST_BYTES] for at in range(0, len(self.said_by), _DIGEST_BYTES)]
+        if digest in digests:
+            return True
+        self.said_by = b"".join([*digests, digest][-_DIGESTS:])
+        return False
 
     @property
     def is_parked(self) -> bool:

@@ -72,14 +72,17 @@ def subscribe(
     if not is_new and before == wanted._replace(resolved=None):
         return Change()
     is_unheard = wanted.pattern is not None and not subscriptions.is_known(wanted.pattern)
+    topics_before = () if is_new else subscriptions.names(number)
     group.change_subscription(member, wanted)
     if is_unheard and wanted.pattern is not None and wanted.resolved is not None:
         tell_topics(turn, (), patterns=[Resolution(wanted.pattern, wanted.resolved)])
     if before.pattern == wanted.pattern:
         return Change(not is_new, before.names != wanted.names)
-    # As in Kafka a pattern that nobody has resolved begins no epoch before somebody has.
+    # As in Kafka a pattern that nobody has resolved begins no epoch before somebody has. But a member that
+    # loses topics meanwhile gives up partitions, which would be nobody's.
     is_resolved = wanted.pattern is None or subscriptions.is_resolved(wanted.pattern)
-    return Change(not is_new, is_resolved or before.names != wanted.names)
+    is_other = before.names != wanted.names or topics_before != subscriptions.names(member.subscription)
+    return Change(not is_new, is_resolved or is_other)
 
 
 def tell_subscription(turn: Turn[ConsumerGroup], member: ConsumerMember) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.consumer.advance import advance_epoch, topics_differ
+from group_coordinator.coordinator_state.consumer.advance import advance_epoch
 from group_coordinator.coordinator_state.consumer.subscribing import tell_topics
 from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Resolution
 from group_coordinator.coordinator_state.events import RebalanceCause
@@ -45,11 +45,11 @@ def take_topic_metadata(turn: Turn[ConsumerGroup], request: TopicMetadataRequest
     gone = table.remove(request.gone)
     if topics:
         table.put(topics)
-    if topics or gone or resolved:
+    if topics or any(name in names for name in gone):
         group.metadata_changed = True
+    if topics or gone or resolved:
         tell_topics(turn, topics, gone, [Resolution(*each) for each in resolved.items()])
     if are_others:
-        topics_differ(group)
         advance_epoch(turn, RebalanceCause.TOPICS_CHANGED, "a pattern matches other topics")
     return None
 

@@ -402,7 +402,7 @@ def test_the_same_beat_twice_is_answered_twice(members: Members) -> None:
     members.beat("a", 5)
     members.beat("a", 5)
     record = members.sent()
-    assert [each.member_id for each in record.members] == ["a", "a"]
+    assert [each.member_id for each in record.members] == ["a"]
     members.say(record, news("a", 6, GAINED))
     assert members.answers() == [("a", Verdict(0, 6, GAINED))] * 2
 
@@ -412,7 +412,7 @@ def test_one_record_has_a_member_with_one_epoch(members: Members) -> None:
         members.beat("a", epoch, instance_id)
     members.beat("b", 5)
     record = members.sent()
-    assert [(each.member_id, each.member_epoch) for each in record.members] == [("a", 5), ("a", 5), ("b", 5)]
+    assert [(each.member_id, each.member_epoch) for each in record.members] == [("a", 5), ("b", 5)]
     assert members.answers() == [("a", Verdict(AWAY))] * 2, "the others are to say all"
     members.say(record, news("b", 6))
     assert members.answers() == [("a", Verdict(0, 5)), ("a", Verdict(0, 5)), ("b", Verdict(0, 6))]

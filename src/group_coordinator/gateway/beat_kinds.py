@@ -147,8 +147,9 @@ CLASSIC = BeatKind(
 
 
 def _consumers_record(together: Sequence[Beat], common: dict[str, Any]) -> AnyRequest:
-    members: list[Any] = [beat.member for beat in together]
-    return ConsumerGroupHeartbeatRequest(members=members, **common)
+    # A client may say so many times before it is answered: each member once.
+    members: dict[str, Any] = {beat.member.member_id: beat.member for beat in together}
+    return ConsumerGroupHeartbeatRequest(members=list(members.values()), **common)
 
 
 def _consumers_verdicts(response: Any, beating: Sequence[tuple[Key, int]]) -> list[Verdict]:

@@ -247,6 +247,91 @@ def test_heartbeat_of_very_many_that_nobody_knows():
     assert len(run(state, [too_many]).rejections) == 1
 
 
+def told_of(result: StepResult, of: Callable[[Any], bool]) -> int:
+    """How many of the answers are such; at first all are."""
+    are_such = [of(each.response) for each in result.replies]
+    assert are_such == sorted(are_such, reverse=True)
+    return sum(are_such)
+
+
+def test_member_that_asks_for_all_very_often_in_one_batch_is_told_to_ask_again():
+    """One heartbeat of 200 bytes asks for all partitions of its member, which may be very many."""
+    state = run(None, joins(1, 50_000)).state
+    asked = [
+        record(
+            10 + number,
+            START_MS,
+            member_id="m0000",
+            member_epoch=2,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["orders"],
+            topic_partitions=[],
+        )
+        for number in range(255)
+    ]
+    result = run(state, asked)
+    told = told_of(result, lambda response: response.assignment is not None)
+    assert {each.response.error for each in result.replies[told:]} == {"COORDINATOR_LOAD_IN_PROGRESS"}
+    assert sum(len(each.value or b"") for each in result.outputs) < 2 * GroupConfig().max_read_bytes
+    assert told_of(run(state, asked[-1:]), lambda response: response.assignment is not None) == 1
+
+
+def test_member_that_is_alive_very_often_in_one_batch_is_told_with_a_later_beat():
+    """What it is to give up is said with each beat until it has."""
+    state = run(None, joins(1, 50_000)).state
+    newcomer = joins(2, 50_000)[1]._replace(timestamp_ms=START_MS + 2_000, offset=5)
+    state = run(state, [newcomer]).state
+    beat = {"members": [{"member_id": "m0000", "member_epoch": 2}]}
+    asked = [record(10 + number, START_MS + 3_000, **beat) for number in range(255)]
+    result = run(state, asked)
+    assert 0 < told_of(result, lambda response: bool(response.members)) < 255
+    assert sum(len(each.value or b"") for each in result.outputs) < 2 * GroupConfig().max_read_bytes
+    assert told_of(run(result.state, asked[-1:]), lambda response: bool(response.members)) == 1
+
+
+def test_member_that_changes_its_mind_beside_one_that_names_very_many_topics():
+    def calls(topics: int) -> int:
+        names = [f"topic-{number}" for number in range(topics)]
+        known = [{"name": name, "topic_id": name, "partitions": 1} for name in names]
+        fields = {"member_epoch": 0, "rebalance_timeout_ms": 1, "topic_partitions": []}
+        big = record(0, START_MS, member_id="big", subscribed_topic_names=names, topics=known, **fields)
+        small = record(1, START_MS, member_id="small", subscribed_topic_names=["x"], **fields)
+        state = run(None, [big, small]).state
+        epoch = epochs(state)["small"]
+        asked = [
+            record(
+                10 + number,
+                START_MS + 1,
+                member_id="small",
+                member_epoch=epoch,
+                subscribed_topic_names=["xy"[number % 2]],
+            )
+            for number in range(100)
+        ]
+        with Calls() as few:
+            run(state, asked[:2])
+        with Calls() as many:
+            assert {each.response.error for each in run(state, asked).replies} == {"NONE"}
+        return many.count - few.count
+
+    assert calls(2_000) <= 1.2 * calls(20)
+
+
+def test_commit_of_an_older_epoch_by_one_that_has_very_many_partitions(monkeypatch):
+    """Those that it names are looked up, and the others are not even unpacked."""
+    state = run(None, joins(1, 50_000)).state
+    topics = [{"name": "orders", "partitions": [{"partition_index": 49_999, "committed_offset": 1}]}]
+
+    def unexpected(*_: object) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(member, "unpack_held", unexpected)
+    for epoch, code in ((1, 113), (2, 0)):
+        asked = record(9, START_MS, "offset_commit", member_id="m0000", generation_id=epoch, topics=topics)
+        (reply,) = run(state, [asked]).replies
+        assert reply.response.error_code == code
+
+
 def test_very_many_subscriptions():
     """Each member names other topics. Each change is small, and the group's time is the assignor's."""
 

@@ -97,7 +97,13 @@ def keeps_members_for_ever(patch: Patch) -> None:
 
 def does_not_see_topics_change(patch: Patch) -> None:
     """New topics and partitions are known, and are nobody's."""
-    patch.setattr(heartbeat, "topics_differ", lambda group: setattr(group, "metadata_changed", False))
+    go_on = heartbeat._go_on
+
+    def blindly(turn: Turn[Any], *given: Any, **fields: Any) -> Any:
+        turn.group.metadata_changed = False
+        return go_on(turn, *given, **fields)
+
+    patch.setattr(heartbeat, "_go_on", blindly)
 
 
 def begins_no_epoch_when_a_member_goes(patch: Patch) -> None:
@@ -187,7 +193,11 @@ def takes_what_the_watcher_says_whenever_it_comes(patch: Patch) -> None:
 
 def begins_no_epoch_when_a_pattern_matches_others(patch: Patch) -> None:
     """A topic that is new to a pattern is nobody's."""
-    patch.setattr(topic_metadata, "advance_epoch", lambda *_: None)
+
+    def quiet(turn: Turn[Any], *_: object) -> None:
+        turn.group.metadata_changed = False
+
+    patch.setattr(topic_metadata, "advance_epoch", quiet)
 
 
 def keeps_patterns_that_nobody_has(patch: Patch) -> None:

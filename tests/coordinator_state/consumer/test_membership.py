@@ -220,6 +220,29 @@ def test_a_join_that_the_log_has_twice_gives_nothing_up(group):
     assert s.held["m1"] != {}
 
 
+@pytest.mark.parametrize("later", [0, 1, 2])
+def test_an_acknowledgement_that_the_log_has_twice_gives_nothing_up(group, later):
+    """Meanwhile its sender has got partitions in the same epoch, and has maybe said so."""
+    s = group()
+    s.brokers["a"] = ("A", 4)
+    s.join("m0", "a")
+    s.join("m1", "a")
+    s.beat("m0")
+    s.ack("m0")
+    s.ack("m1")
+    acknowledged = s.log[-1].value
+    assert (s.epochs["m1"], s.held["m1"]) == (3, {"a": [2, 3]})
+    for _ in range(later):
+        s.ack("m1")
+    s.join("m2", "a")
+    s.put(acknowledged)
+    assert s.of("m1") == {"a": [2, 3]}, "it changes nothing"
+    s.beat("m2")
+    assert s.held["m2"] == {}, "the other one has not given it up"
+    s.settle()
+    assert s.held["m2"] != {}
+
+
 def test_fenced_heartbeat_is_no_sign_of_life(group):
     s = group()
     s.join("m0", "a")
@@ -415,7 +438,7 @@ def test_heartbeat_of_several(group):
         {"member_id": "m1", "member_epoch": 9},
         {"member_id": "m2", "member_epoch": 4, "group_instance_id": "i2"},
         {"member_id": "m2", "member_epoch": 4, "group_instance_id": "i9"},
-        {"member_id": "m9", "member_epoch": 4, "group_instance_id": "i2"},
+        {"member_id": "m8", "member_epoch": 4, "group_instance_id": "i2"},
         {"member_id": "m9", "member_epoch": 4},
     ]
     news = s.alive(members=members).members
@@ -423,9 +446,20 @@ def test_heartbeat_of_several(group):
         ("m0", 0, 2),
         ("m1", 110, 0),
         ("m2", 25, 0),
-        ("m9", 82, 0),
+        ("m8", 82, 0),
         ("m9", 25, 0),
     ]
+
+
+def test_member_that_one_heartbeat_names_many_times_is_told_once(group):
+    """It could be told all its partitions so often that no record holds the answer."""
+    s = group()
+    s.join("m0", "a")
+    s.join("m1", "a")
+    s.beat("m0")
+    assert s.group.members["m0"].state is MemberState.UNREVOKED_PARTITIONS
+    (told,) = s.alive(*["m0"] * 1_000).members
+    assert partitions_of(told.assignment) == {"a": [0]}
 
 
 def test_sign_of_life_from_before_a_change_is_told_of_it_again(group):

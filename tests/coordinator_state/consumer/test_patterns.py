@@ -282,6 +282,22 @@ def test_same_again_is_no_news(group):
     assert s.summary == ("Stable", 2, 2)
 
 
+@pytest.mark.parametrize("topics", [["b"], []])
+def test_what_a_member_loses_until_its_pattern_is_resolved_is_somebody_elses(group, topics):
+    """When it is resolved the member has the topics that it names, as before: that begins no epoch."""
+    s = group()
+    s.brokers["a"] = ("A", 6)
+    s.join("m0", "b", subscribed_topic_regex="a.*")
+    s.resolves("a.*", "a")
+    s.join("m1", subscribed_topic_regex="a.*")
+    s.settle()
+    s.ack("m0", subscribed_topic_regex="b.*")
+    s.settle()
+    s.resolves("b.*", *topics)
+    s.settle()
+    assert (s.held["m0"], s.held["m1"]) == ({"b": [0, 1]}, {"a": [0, 1, 2, 3, 4, 5]})
+
+
 def test_matches_nothing_is_no_change_for_one_that_had_nothing(group):
     """As in Kafka no epoch begins."""
     s = group()

@@ -227,6 +227,19 @@ def test_one_with_a_name_takes_the_place_of_another(group):
     assert sorted(s.of("m0")["a"] + s.of("m3")["a"]) == [0, 1]
 
 
+def test_it_comes_back_with_the_request_id_of_before(group):
+    """A program that begins to count again: its join is no copy of the one of its earlier run."""
+    s = group()
+    s.instances["m0"] = s.instances["m0b"] = "i"
+    s.join("m0", "a", request_id="c-1")
+    s.join("m1", "a")
+    s.beat("m0")
+    s.leave("m0", -2)
+    reply = s.join("m0b", "a", request_id="c-1")
+    assert s.told(reply)[0] == s.group.assignment_epoch
+    s.settle("m0b", "m1")
+
+
 def test_it_commits_while_it_is_away(group):
     s = two(group())
     s.leave("m1", -2)
