@@ -6,6 +6,7 @@ has what was read: no record may be skipped, and a group may have members on one
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -232,6 +233,7 @@ def test_a_group_moves_with_its_offsets_while_its_members_read(to: Side) -> None
     assert [(each.side, each.moving_to) for each in there.records] == [(other(to), to), (to, None)]
     assert len({each.move_id for each in there.records}) == 1
     assert any(count > 1 for count in there.ledger.values()), "what was not committed meanwhile is read again"
+    assert there.now_s == 1_000.0, "nothing had to be waited for"
     again = there.mover(to).move()
     assert again.already
     assert len(there.records) == 2
@@ -411,7 +413,8 @@ def test_members_that_stay_are_named_and_the_group_stays_with_them() -> None:
     ("seen", "why"),
     [
         ({"protocol_type": "connect"}, "it is of protocol type 'connect'"),
-        ({"group_type": "share"}, "its members speak group.protocol=share: stop them"),
+        ({"group_type": "consumer"}, "its members speak group.protocol=consumer: stop them"),
+        ({"group_type": "share"}, "a group of type 'share' has its name, and only classic and consumer"),
     ],
 )
 def test_groups_that_cannot_move_are_refused_before_anything_changes(seen: dict[str, str], why: str) -> None:
@@ -419,6 +422,17 @@ def test_groups_that_cannot_move_are_refused_before_anything_changes(seen: dict[
     there.places["brokers"].seen = there.places["brokers"].seen._replace(**seen)
     with pytest.raises(RefusedError, match=why):
         there.mover("coordinator").move()
+    assert there.records == []
+
+
+@pytest.mark.parametrize("to", SIDES)
+def test_a_foreign_group_is_refused_without_members_and_on_either_side(to: Side) -> None:
+    there = World(other(to), fleet=0)
+    there.places[other(to)].stored[T0] = committed(5)
+    there.places["brokers"].stored[T0] = committed(5)
+    there.places["brokers"].seen = Seen(True, protocol_type="consumer", group_type="share")
+    with pytest.raises(RefusedError, match="a group of type 'share' has its name"):
+        there.mover(to).move()
     assert there.records == []
 
 
@@ -435,6 +449,39 @@ def test_a_group_whose_side_is_not_sure_is_not_moved() -> None:
     assert there.records == []
     there.mover("coordinator", overwrites=True).move()
     assert there.places["coordinator"].stored == {T0: committed(5)}
+
+
+def test_commits_that_do_not_end_are_waited_for_as_long_as_members_are() -> None:
+    there = World("coordinator", fleet=0)
+    place = there.places["coordinator"]
+    commits = itertools.count()
+
+    def committing(group_id: str) -> Offsets:
+        place.stored[T0] = committed(next(commits))
+        assert there.operations < 5_000, "the command goes on for ever"
+        return dict(place.stored)
+
+    place.offsets = committing  # type: ignore[method-assign]
+    place.stored[T0] = committed(0)
+    with pytest.raises(RefusedError, match="after 60 s its members, its offsets or"):
+        there.mover("brokers").move()
+    assert (there.side, there.now_s) == ("coordinator", 1_060.0)
+
+
+def test_a_guard_that_brokers_refuse_without_members_is_given_up() -> None:
+    there = World("brokers", fleet=0)
+    place = there.places["brokers"]
+    place.stored[T0] = committed(5)
+
+    def refused(group_id: str) -> None:
+        there.step()
+        assert there.operations < 5_000, "the command goes on for ever"
+        raise HasMembersError
+
+    place.guard = refused  # type: ignore[method-assign]
+    with pytest.raises(RefusedError, match="after 60 s the brokers still refuse its guard"):
+        there.mover("coordinator").move()
+    assert (there.side, there.now_s) == ("brokers", 1_060.0)
 
 
 def test_members_at_the_other_side_stand_in_the_way() -> None:

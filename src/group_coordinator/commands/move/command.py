@@ -30,7 +30,8 @@ __all__ = ["move"]
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="Longest wait for members to leave. It should be longer than their session timeout.",
+    help="Longest wait for members to leave, and for their offsets to rest. It should be longer than their "
+    "session timeout.",
 )
 @click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
 @bootstrap_option(has_settings=False)

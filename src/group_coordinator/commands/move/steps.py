@@ -33,6 +33,8 @@ __all__ = ["Look", "Mover", "Place", "RefusedError", "Seen", "Sides", "World"]
 _SHARED = ("", "consumer")
 """The protocol types of groups that share partitions; "" is that of one without members so far."""
 _CLASSIC = "classic"
+_MOVABLE = (_CLASSIC, "consumer")
+"""The types of groups that the guard can keep members out of, once they have none."""
 _LOOK_EVERY_S = 0.5
 _MOST_NAMED = 5
 _WHAT_TO_DO = "stop them, or give them the gateway's address"
@@ -161,9 +163,12 @@ class Mover:
         origin, target = look.seen[look.origin], look.seen[self._to]
         ahead = _ahead(look.offsets[self._to], look.offsets[look.origin])
         is_sure = look.record is not None or bool(origin.members) or self._overwrites
+        types = (origin.group_type, target.group_type)
+        foreign = next((each for each in types if each not in _MOVABLE), "")
         obstacles = {
             "neither side knows it: is its name right?": not (origin.is_there or target.is_there),
             f"it has members at the {self._to} ({_named(target.members)}): {_WHAT_TO_DO}": target.members,
+            f"a group of type {foreign!r} has its name, and only classic and consumer groups move": foreign,
             f"its members speak group.protocol={origin.group_type}: stop them first": (
                 origin.members and origin.group_type != _CLASSIC
             ),
@@ -201,23 +206,33 @@ class Mover:
         return look
 
     def _transfer(self, origin: Side) -> None:
-        place, brokers = self._places[origin], self._places["brokers"]
         deadline_s = self._clock() + self._timeout_s
-        while True:
-            self._await_empty(origin, deadline_s)
-            if origin == "brokers":
-                try:
-                    brokers.guard(self._group_id)
-                except HasMembersError:
-                    continue
-            else:
-                brokers.release(self._group_id)
-            offsets = place.offsets(self._group_id)
-            self._check_ours()
-            wanted = self._copy(offsets)
-            if self._is_done(origin, offsets, wanted):
-                return
-            self._say("something has changed meanwhile: copying again")
+        while why := self._try_to_transfer(origin, deadline_s):
+            if self._clock() >= deadline_s:
+                raise RefusedError(
+                    f"group {self._group_id!r} is not moved: after {self._timeout_s:g} s {why}: stop "
+                    "all programs that use it"
+                )
+            self._sleep(_LOOK_EVERY_S)
+
+    def _try_to_transfer(self, origin: Side, deadline_s: float) -> str:
+        """Do all steps from `empty` to `seen`; returns why all has to be done again, or ""."""
+        place, brokers = self._places[origin], self._places["brokers"]
+        self._await_empty(origin, deadline_s)
+        if origin == "brokers":
+            try:
+                brokers.guard(self._group_id)
+            except HasMembersError:
+                return "the brokers still refuse its guard, as if it had members"
+        else:
+            brokers.release(self._group_id)
+        offsets = place.offsets(self._group_id)
+        self._check_ours()
+        wanted = self._copy(offsets)
+        if self._is_done(origin, offsets, wanted):
+            return ""
+        self._say("something has changed meanwhile: copying again")
+        return "its members, its offsets or its guard still change"
 
     def _await_empty(self, origin: Side, deadline_s: float) -> None:
         said = 0
