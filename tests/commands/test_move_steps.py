@@ -332,6 +332,32 @@ def test_what_cannot_be_taken_back_is_told_and_the_guard_is_restored() -> None:
     there.check()
 
 
+def test_a_guard_that_a_killed_run_has_released_is_taken_again_if_the_next_one_fails() -> None:
+    there = World("brokers", record=True)
+    there.mover("coordinator").move()
+    brokers = there.places["brokers"]
+    release = brokers.release
+
+    def kills(group_id: str) -> None:
+        release(group_id)
+        there.kill_at = there.operations
+
+    brokers.release = kills  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        there.mover("brokers").move()
+    assert not brokers.is_guarded
+    there.kill_at = None
+
+    def fails(group_id: str, offsets: Offsets) -> Mapping[TopicPartition, type[KafkaError]]:
+        raise KafkaConnectionError("gone")
+
+    brokers.release, brokers.commit = release, fails  # type: ignore[method-assign]
+    with pytest.raises(KafkaConnectionError):
+        there.mover("brokers").move()
+    assert (there.side, brokers.is_guarded) == ("coordinator", True)
+    there.check()
+
+
 def test_a_last_record_that_was_written_after_all_counts() -> None:
     there = world("brokers")
     append = there.append

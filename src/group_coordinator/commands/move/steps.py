@@ -192,7 +192,7 @@ class Mover:
             raise RefusedError(f"group {self._group_id!r} cannot be moved: {look.obstacle}")
         if look.origin == self._to:
             self._say(f"taking back what was on its way to the {other(self._to)}")
-            self._settle(self._to, is_guarded=look.seen["brokers"].is_there)
+            self._settle(self._to, look)
             return look
         # Later the group would be left on its way for a right that is missing.
         self._places["brokers"].check_guard(self._group_id)
@@ -294,20 +294,22 @@ class Mover:
         try:
             if self._is_ours():
                 self._say(f"giving up: the group stays at the {look.origin}")
-                self._settle(look.origin, is_guarded=look.seen["brokers"].is_guarded)
+                self._settle(look.origin, look)
         except KafkaError as error:
             raise RefusedError(
                 f"group {self._group_id!r} is still on its way, and neither side serves it. Run the command "
                 f"again, to either side: {message_of(error)}"
             ) from error
 
-    def _settle(self, side: Side, *, is_guarded: bool) -> None:
-        """End a move where it began. `is_guarded`: whether the brokers are not to let members in."""
-        brokers = self._places["brokers"]
+    def _settle(self, side: Side, look: Look) -> None:
+        """End a move where it began. `look`: what was known before this run of the command."""
+        brokers, seen = self._places["brokers"], look.seen["brokers"]
+        # An earlier run may have released the guard.
+        was_moving = look.record is not None and look.record.moving_to is not None
         # Before the record, because clients take the guard's refusal for final.
         if side == "brokers":
             brokers.release(self._group_id)
-        elif is_guarded:
+        elif seen.is_there if was_moving else seen.is_guarded:
             try:
                 brokers.guard(self._group_id)
             except HasMembersError as error:
