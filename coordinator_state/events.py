@@ -298,10 +298,11 @@ class CommittedPartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OffsetsOfTopic(msgspec.Struct, frozen=True):
-    """The committed offsets of one topic."""
+    """The committed offsets of one topic. `topic_id`: as the commit gave it; a topic may be made again."""
 
     name: str
     partitions: list[CommittedPartition]
+    topic_id: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class PartitionsOfTopic(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ def _grant(turn: Turn[Group], request: OffsetCommitRequest) -> None:
         result, of_topic = _commit(turn, request, topic)
         results.append(TopicResult(topic.name, result))
         if of_topic:
-            committed.append(OffsetsOfTopic(topic.name, of_topic))
+            committed.append(OffsetsOfTopic(topic.name, of_topic, topic.topic_id))
     response = OffsetCommitResponse.to(request.reply_to, turn.group_id, topics=results)
     turn.reply(request.reply_to, response, request.member_id)
     if committed:

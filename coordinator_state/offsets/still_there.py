@@ -16,7 +16,7 @@ from group_coordinator.coordinator_state.responses import FetchedOffset, Fetched
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Found", "is_gone", "still_there", "with_ids"]
+__all__ = ["Found", "is_gone", "is_made_again", "still_there", "with_ids"]
 
 
 class Found(NamedTuple):
@@ -63,5 +63,9 @@ def is_gone(topic_id: str, partition_index: int, topic: Found) -> bool:
     """Whether an offset is of what is no more. `topic_id`: as the commit gave it; empty if it gave none."""
     if topic.partitions is None:
         return False
-    is_other = bool(topic_id and topic.topic_id) and topic_id != topic.topic_id
-    return is_other or partition_index >= topic.partitions
+    return is_made_again(topic_id, topic) or partition_index >= topic.partitions
+
+
+def is_made_again(topic_id: str, topic: Found) -> bool:
+    """Whether the topic has another id than a commit gave; no if one of them is empty."""
+    return bool(topic_id and topic.topic_id) and topic_id != topic.topic_id

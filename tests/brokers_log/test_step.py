@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -60,6 +62,21 @@ def test_all_commits_are_told_if_somebody_wants_that() -> None:
     assert {each["generation_id"] for each in events} == {3}
     assert events[1]["topics"][0]["partitions"][0]["metadata"] == "é"
     assert offsets(watching) == {0: 7, 1: 6}
+
+
+def test_a_commit_is_told_with_the_id_of_its_topic_if_the_log_has_it() -> None:
+    log, watching = Log(), Watching(MINUTE)
+    watching.read([log.commit(0, 5)])
+    topic_id = UUID("c6dcd658-de1b-4e38-ada4-bde47ddf6ce6")
+    tag = b"\1\0\x10" + topic_id.bytes
+    value = struct.pack(">hqi", 4, 6, -1) + b"\1" + struct.pack(">q", log.now_ms) + tag
+    watching.read([log.write(log.offset_key("t", 1), value, 0)])
+    (event,) = watching.read([], watermark_ms=log.now_ms + 60_000)
+    told = [
+        (each.get("topic_id"), [it["partition_index"] for it in each["partitions"]])
+        for each in event["topics"]
+    ]
+    assert told == [(None, [0]), (str(topic_id), [1])]
 
 
 def test_nobody_says_which_member_commits() -> None:

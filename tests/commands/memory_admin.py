@@ -12,6 +12,7 @@ from group_coordinator.client.groups_log import GroupListing, in_states, of_type
 from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.stored import decode_group
 from tests.client.memory import MemoryChannel
 from tests.patience import PATIENCE_S
@@ -23,20 +24,24 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryAdmin"]
 
+_NO_IDS: Mapping[str, str] = {}
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 
 class MemoryLogs(LogOffsets):
     """Logs that begin and end somewhere, with a record every second since 2023-11-14T22:13:20Z."""
 
-    def __init__(self, logs: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        self._logs = logs
+    def __init__(self, logs: Mapping[TopicPartition, tuple[int, int]], topic_ids: Mapping[str, str]) -> None:
+        self._logs, self._topic_ids = logs, topic_ids
 
     def close(self) -> None:
         pass
 
     def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
         return {partition for partition in self._logs if partition.topic in topics}
+
+    def find(self, topics: Collection[str]) -> dict[str, Found]:
+        return {each: Found(len(self.partitions([each])), self._topic_ids.get(each, "")) for each in topics}
 
     def list_partition_offsets(
         self, specs: Mapping[TopicPartition, int]
@@ -58,13 +63,14 @@ class MemoryLogs(LogOffsets):
 
 
 class MemoryAdmin(AdminClient):
-    """`logs`: (topic, partition) -> where its log begins and ends."""
+    """`logs`: (topic, partition) -> where its log begins and ends. `topic_ids`: as Kafka has them now."""
 
     def __init__(
         self,
         coordinator: Coordinator,
         logs: Mapping[tuple[str, int], tuple[int, int]],
         client_id: str = "admin",
+        topic_ids: Mapping[str, str] = _NO_IDS,
     ) -> None:
         super().__init__(
             client_id=client_id,
@@ -74,7 +80,9 @@ class MemoryAdmin(AdminClient):
         self.closes = 0
         self.lags: dict[str, Measurement] = {}
         self._coordinator = coordinator
-        self._log_offsets = MemoryLogs({TopicPartition(*where): ends for where, ends in logs.items()})
+        self._log_offsets = MemoryLogs(
+            {TopicPartition(*where): ends for where, ends in logs.items()}, topic_ids
+        )
 
     def close(self) -> None:
         """Stay open, for the next command."""

@@ -18,7 +18,11 @@ from group_coordinator.commands.arguments import TopicArgument
 from group_coordinator.commands.groups.as_it_was import AsItWas, events_after
 from group_coordinator.commands.groups.reset import ResetTo, reset_offsets
 from group_coordinator.commands.tables import Failure, File, Note, Report, Table
-from group_coordinator.coordinator_state.requests import OffsetCommitRequest
+from group_coordinator.coordinator_state.requests import (
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitTopic,
+)
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import read_event, time_of
 from tests.client import memory
@@ -58,6 +62,7 @@ class Stage:
     def __init__(self, coordinator: Coordinator, make_member: Callable[..., GroupMember], path: Path) -> None:
         self.coordinator, self._make_member, self._path = coordinator, make_member, path
         self.now_ms, self.written, self.people = T0_MS, 0, 0
+        self.topic_ids: dict[str, str] = {}
 
     def at(self, seconds: float) -> None:
         """Let the clock show so many seconds after the beginning."""
@@ -75,10 +80,21 @@ class Stage:
             )
         member.close(leave=True)
 
+    def commit_through_a_gateway(self, group: str, offset: int) -> None:
+        """Commit for orders-0 with the topic's id of now."""
+        topic = OffsetCommitTopic(
+            "orders",
+            [OffsetCommitPartition(partition_index=0, committed_offset=offset, committed_leader_epoch=3)],
+            self.topic_ids["orders"],
+        )
+        ids = {"request_id": f"r{offset}", "client_id": f"app-{offset}", "group_id": group}
+        self.coordinator.append(OffsetCommitRequest(**ids, reply_partition=0, topics=[topic]))
+        self.coordinator.read()
+
     def somebody(self) -> MemoryAdmin:
         """Another run of the command."""
         self.people += 1
-        return MemoryAdmin(self.coordinator, LOGS, f"admin-eve@box-{self.people}")
+        return MemoryAdmin(self.coordinator, LOGS, f"admin-eve@box-{self.people}", self.topic_ids)
 
     def write(self) -> None:
         """Let the history have all that there is now."""
@@ -162,8 +178,9 @@ def test_to_what_was_committed_then(stage: Stage, is_behind: bool) -> None:
     assert rows(stage.go("g", moment=at(29.999))) == [(0, 3, 9, 6, 0, 30), (1, 8, 12, 4, 0, 30)]
     assert stage.committed("g") == {0: 3, 1: 8}
     offsets = stage.somebody().list_group_offsets(["g"])["g"]
+    # A leader epoch of a topic before it was made again would have Java's consumer wait for that leader.
     assert offsets == {
-        each: OffsetAndMetadata(to, "first", 3) for each, to in zip(ORDERS, (3, 8), strict=True)
+        each: OffsetAndMetadata(to, "first", -1) for each, to in zip(ORDERS, (3, 8), strict=True)
     }
 
 
@@ -265,6 +282,45 @@ def test_a_topic_that_is_gone_is_told(stage: Stage) -> None:
     assert [row[:2] for row in rows(report)] == [(0, 3)]
 
 
+@BEHIND
+@pytest.mark.parametrize("is_undo", [True, False])
+def test_what_was_committed_in_a_topic_before_it_was_made_again_is_told_and_left(
+    stage: Stage, is_undo: bool, is_behind: bool
+) -> None:
+    stage.topic_ids["orders"] = "A"
+    for group in ("g", "h"):
+        stage.commit_through_a_gateway(group, 3)
+    stage.at(30)
+    stage.topic_ids["orders"] = "B"
+    stage.commit_through_a_gateway("h", 4)
+    stage.at(60)
+    for group in ("g", "h"):
+        stage.commit_through_a_gateway(group, 7)
+    if not is_behind:
+        stage.write()
+
+    report = stage.go("g", "h", moment=None if is_undo else at(42))
+
+    assert (
+        "warning: Group 'g' stays as it is in orders-0, because the topic was deleted and made again since."
+    ) in told(report)
+    assert [row[:2] for row in rows(report)] == [(0, 4)]
+    assert (stage.committed("g"), stage.committed("h")) == ({0: 7}, {0: 4})
+
+
+def test_where_the_id_of_the_topic_is_not_known_the_offset_counts(stage: Stage) -> None:
+    stage.topic_ids["orders"] = "A"
+    stage.commit_through_a_gateway("g", 3)
+    stage.run("h", orders={0: 3})
+    stage.at(30)
+    for group in ("g", "h"):
+        stage.run(group, orders={0: 7})
+    stage.topic_ids["orders"] = ""
+    assert [row[:2] for row in rows(stage.go("g", moment=at(1), execute=False))] == [(0, 3)]
+    stage.topic_ids["orders"] = "B"
+    assert [row[:2] for row in rows(stage.go("h", moment=at(1), execute=False))] == [(0, 3)]
+
+
 def test_a_group_that_was_deleted_comes_back(stage: Stage) -> None:
     stage.run("g", orders={0: 3, 1: 8})
     stage.at(30)
@@ -351,7 +407,7 @@ def test_undo_goes_back_and_forth(stage: Stage, is_behind: bool) -> None:
 
     assert rows(stage.go("g")) == [(0, 3, 0, 0, 3, None), (1, 8, 20, 12, 0, None)]
     assert stage.committed("g") == {0: 3, 1: 8}
-    assert stage.somebody().list_group_offsets(["g"])["g"][ORDERS[0]] == OffsetAndMetadata(3, "mine", 3)
+    assert stage.somebody().list_group_offsets(["g"])["g"][ORDERS[0]] == OffsetAndMetadata(3, "mine", -1)
     for expected in ({0: 0, 1: 20}, {0: 3, 1: 8}):
         stage.at(60)
         stage.go("g")

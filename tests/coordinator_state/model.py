@@ -921,7 +921,12 @@ class Model(TimedModel):
         assert (self._ask.reason or UNSET) == event.client_reason
         told_of = [
             Commit(
-                topic.name, it.partition_index, it.committed_offset, it.committed_leader_epoch, it.metadata
+                topic.name,
+                it.partition_index,
+                it.committed_offset,
+                it.committed_leader_epoch,
+                it.metadata,
+                topic.topic_id or "",
             )
             for topic in event.topics
             for it in topic.partitions

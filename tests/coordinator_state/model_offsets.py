@@ -47,6 +47,7 @@ class Commit(NamedTuple):
     offset: int
     epoch: int = -1
     metadata: str | None = None
+    topic_id: str = ""
 
     @property
     def metadata_units(self) -> int:
@@ -207,6 +208,7 @@ def commits_of(ask: OffsetCommitRequest) -> list[Commit]:
             it.committed_offset,
             it.committed_leader_epoch,
             it.committed_metadata,
+            topic.topic_id or "",
         )
         for topic in ask.topics
         for it in topic.partitions

@@ -278,7 +278,7 @@ def test_who_did_it(reader: HistoryReader) -> None:
 def test_tables_that_the_writer_has_not_added_a_column_to_are_read(tmp_path: Path) -> None:
     tables = ("events", "transitions", "joins", "offsets")
     events = list(filter(None, map(read_event, renamed(bodies(a_night()), NIGHT))))
-    lacking = [*(f"{it}.principal" for it in tables), "offsets.client_reason"]
+    lacking = [*(f"{it}.principal" for it in tables), "offsets.client_reason", "offsets.topic_id"]
     write_plain_tables(tmp_path, events, without=lacking)
     old = HistoryReader(str(tmp_path))
     for question in QUESTIONS:
@@ -290,7 +290,7 @@ def test_tables_that_the_writer_has_not_added_a_column_to_are_read(tmp_path: Pat
     assert (len(story.transitions) > 1, story.lag) == (True, [])
     rows = list(old.newest_offsets({NIGHT: (time_of(60_000), 0)}))
     assert rows
-    assert {row.client_reason for row in rows} == {None}
+    assert {(row.client_reason, row.topic_id) for row in rows} == {(None, None)}
 
 
 # -- stories ---------------------------------------------------------------------------------------------

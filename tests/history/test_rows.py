@@ -4,6 +4,7 @@ import json
 
 import msgspec
 import pytest
+from msgspec import UNSET, UnsetType
 
 from group_coordinator.coordinator_state.events import (
     CommittedPartition,
@@ -54,6 +55,18 @@ def test_a_commit_is_by_hand_if_it_is_known_that_no_member_did_it(
     topics = [OffsetsOfTopic("t", [partition])]
     row = change_of(OffsetsCommitted(member_id=member_id, client_id="", topics=topics))
     assert (row.member_id, row.is_by_hand) == (member_id, is_by_hand)
+
+
+@pytest.mark.parametrize(("topic_id", "expected"), [("A", "A"), (UNSET, None)])
+def test_a_commit_has_the_id_of_its_topic_if_it_gave_one(
+    topic_id: str | UnsetType, expected: str | None
+) -> None:
+    partition = CommittedPartition(
+        partition_index=0, committed_offset=5, committed_leader_epoch=-1, metadata=""
+    )
+    topics = [OffsetsOfTopic("t", [partition], topic_id)]
+    row = change_of(OffsetsCommitted(member_id="c1-a", client_id="", topics=topics))
+    assert row.topic_id == expected
 
 
 def test_a_change_of_offsets_tells_why_or_that_it_is_not_known() -> None:

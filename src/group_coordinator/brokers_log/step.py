@@ -291,7 +291,7 @@ class _Watch:
         # Members cannot commit in an Empty group. Other commits do not name their member.
         member_id = "" if group.members is not None and not group.members else None
         for at_ms, together in groupby(self._untold.values(), lambda each: each.at_ms):
-            topics: dict[str, list[CommittedPartition]] = {}
+            topics: dict[tuple[str, str], list[CommittedPartition]] = {}
             for each in together:
                 offset = self._offsets.get(each.topic, each.partition)
                 assert offset is not None  # noqa: S101 - commits are told before an offset is deleted
@@ -301,13 +301,13 @@ class _Watch:
                     committed_leader_epoch=offset.leader_epoch,
                     metadata=offset.metadata,
                 )
-                topics.setdefault(each.topic, []).append(partition)
+                topics.setdefault((each.topic, offset.topic_id), []).append(partition)
             told = OffsetsCommitted(
                 at_ms=at_ms,
                 generation_id=group.generation_id,
                 member_id=member_id,
                 client_id="",
-                topics=[OffsetsOfTopic(*each) for each in topics.items()],
+                topics=[OffsetsOfTopic(name, each, id_ or UNSET) for (name, id_), each in topics.items()],
             )
             self._emit(each.cause, [told])
         self._untold.clear()

@@ -44,7 +44,7 @@ from group_coordinator.client.offset_lists import (
     to_delete,
     to_fetch,
 )
-from group_coordinator.coordinator_state.offsets.still_there import still_there, with_ids
+from group_coordinator.coordinator_state.offsets.still_there import Found, still_there, with_ids
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
     ConsumerGroupDescribeRequest,
@@ -408,6 +408,10 @@ class AdminClient(Closing):
     def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
         """See `LogOffsets`."""
         return self._logs().partitions(topics)
+
+    def find_topics(self, topics: Collection[str]) -> dict[str, Found]:
+        """See `LogOffsets.find`."""
+        return self._logs().find(topics)
 
     def list_partition_offsets(
         self, topic_partition_specs: Mapping[TopicPartition, int]

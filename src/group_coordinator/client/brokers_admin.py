@@ -30,6 +30,7 @@ from group_coordinator.client.offset_lists import (
     to_fetch,
 )
 from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import OffsetCommitTopic, OffsetDeleteTopic
 
 __all__ = ["BrokersAdmin"]
@@ -179,6 +180,10 @@ class BrokersAdmin(Closing):
     def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
         """See `LogOffsets`."""
         return self._logs.partitions(topics)
+
+    def find_topics(self, topics: Collection[str]) -> dict[str, Found]:
+        """See `LogOffsets.find`."""
+        return self._logs.find(topics)
 
     def list_partition_offsets(
         self, topic_partition_specs: Mapping[TopicPartition, int], /

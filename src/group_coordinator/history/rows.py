@@ -127,6 +127,7 @@ class OffsetChange(OfRequest, kw_only=True):
     """An offset was committed, deleted, expired, or went for a reason that is not known (`change`).
 
     `member_id`: "" if no member did it. `client_reason`: why, in the words of the client that wanted it.
+    `topic_id`: None if the commit did not give it.
     """
 
     topic: str
@@ -138,6 +139,7 @@ class OffsetChange(OfRequest, kw_only=True):
     member_id: str | None = None
     client_id: str | None = None
     client_reason: str | None = None
+    topic_id: str | None = None
 
     @property
     def is_by_hand(self) -> bool:
@@ -258,4 +260,5 @@ def _offset_changes(
                 member_id=event.member_id,
                 client_id=event.client_id,
                 client_reason=event.client_reason or None,
+                topic_id=topic.topic_id or None,
             )

@@ -89,7 +89,7 @@ TABLES = (
         "Offsets as they were committed, deleted and expired",
         f"{_OF_REQUEST}, topic STRING, partition INT, change STRING, committed_offset BIGINT, "
         "committed_leader_epoch INT, metadata STRING, member_id STRING, client_id STRING, "
-        "client_reason STRING",
+        "client_reason STRING, topic_id STRING",
         ("event_id", "topic", "partition"),
         OffsetChange,
     ),

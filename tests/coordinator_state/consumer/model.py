@@ -495,11 +495,12 @@ class ConsumerModel(TimedModel):
         assert isinstance(self._ask, OffsetCommitRequest)
         assert (self._ask.member_id, self._ask.client_id) == (event.member_id, event.client_id)
         told_of = [
-            (topic.name, it.partition_index, it.committed_offset)
+            (topic.name, it.partition_index, it.committed_offset, topic.topic_id or "")
             for topic in event.topics
             for it in topic.partitions
         ]
-        assert [(each.topic, each.partition, each.offset) for each in self._must_commit] == told_of
+        wanted = [(each.topic, each.partition, each.offset, each.topic_id) for each in self._must_commit]
+        assert wanted == told_of
         self._must_commit = []
 
     def _offsets_expired(self, event: told.OffsetsExpired) -> None:

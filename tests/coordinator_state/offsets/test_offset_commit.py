@@ -155,6 +155,14 @@ def test_event():
     }
 
 
+def test_the_event_has_the_id_of_a_topic_that_a_commit_gave():
+    s = Scenario()
+    one = {"partitions": [{"partition_index": 0, "committed_offset": 5}]}
+    s.send("offset_commit", "tool", topics=[{"name": "t", "topic_id": "A", **one}, {"name": "u", **one}])
+    (event,) = s.happened("offsets_committed")
+    assert [(each["name"], each.get("topic_id")) for each in event["topics"]] == [("t", "A"), ("u", None)]
+
+
 def test_published():
     s = Scenario()
     s.at(1_000)

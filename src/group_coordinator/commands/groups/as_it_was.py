@@ -16,6 +16,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.events import EventReader
 from group_coordinator.commands.tables import Failure, Note, Report
+from group_coordinator.coordinator_state.offsets.still_there import Found, is_made_again
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.past import LastReset, Past
 
@@ -32,6 +33,8 @@ Wanted = Mapping[str, Collection[TopicPartition] | None]
 """By group the partitions that are meant; None: all."""
 Current = Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
 """By group what is committed now."""
+Find = Callable[[Collection[str]], Mapping[str, Found]]
+"""Looks topics up, by name."""
 Commits: TypeAlias = "dict[TopicPartition, OffsetChange]"
 
 
@@ -47,14 +50,16 @@ class AsItWas:
     timeout_ms: int
     moment: datetime | None = None
 
-    def commits(self, wanted: Wanted, current: Current, report: Report) -> dict[str, Commits]:
+    def commits(self, wanted: Wanted, current: Current, find: Find, report: Report) -> dict[str, Commits]:
         """The commits to go back to, by group. The report is told of groups and partitions without one."""
         try:
             with self.events(self.reader.ends()) as events:
                 past = Past(self.reader, wanted.keys(), events_after(events, self.timeout_ms))
             if self.moment is None:
-                return _undone(past, wanted, current, report)
-            return _at(past, self.moment, wanted, current, report)
+                commits = _undone(past, wanted, current, report)
+            else:
+                commits = _at(past, self.moment, wanted, current, report)
+            return _of_same_topics(commits, find, report)
         except HistoryError as error:
             report.items.append(Failure(str(error)))
         except OffsetOutOfRangeError as error:
@@ -175,6 +180,28 @@ def _before(
     known = {each for each in meant - since if each in before and before[each].change == "committed"}
     report.items += _left(group_id, meant - since - known, before, "before its last reset")
     return {each: before[each] for each in sorted(known)}
+
+
+def _of_same_topics(commits: dict[str, Commits], find: Find, report: Report) -> dict[str, Commits]:
+    """Leave out what was committed in a topic before it was made again: the offset means another record."""
+    rows = [row for of_group in commits.values() for row in of_group.values()]
+    found = find({row.topic for row in rows if row.topic_id})
+    same: dict[str, Commits] = {}
+    for group_id, of_group in commits.items():
+        others = {
+            each
+            for each, row in of_group.items()
+            if each.topic in found and is_made_again(row.topic_id or "", found[each.topic])
+        }
+        same[group_id] = {each: row for each, row in of_group.items() if each not in others}
+        if others:
+            report.items.append(
+                Note(
+                    f"warning: Group '{group_id}' stays as it is in {_names(sorted(others))}, because the "
+                    "topic was deleted and made again since."
+                )
+            )
+    return same
 
 
 def _by_partition(rows: Mapping[tuple[str, int], OffsetChange]) -> dict[TopicPartition, OffsetChange]:

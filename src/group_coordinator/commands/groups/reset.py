@@ -85,7 +85,7 @@ def reset_offsets(
     commits: dict[str, Commits] = {}
     if to.as_it_was is not None:
         wanted = dict.fromkeys(groups) if topics is None else _named(admin, groups, topics, report)
-        commits = to.as_it_was.commits(wanted, current, report) if groups else {}
+        commits = to.as_it_was.commits(wanted, current, admin.find_topics, report) if groups else {}
         specs = {group_id: _offsets(of_group) for group_id, of_group in commits.items()}
     else:
         specs = _specs(admin, groups, topics, to, current, report)
@@ -263,7 +263,7 @@ def _committed(
     reason: str | None,
     report: Report,
 ) -> dict[str, Offsets]:
-    """Commit, and return what is committed now. What was committed before comes back as it was."""
+    """Commit, and return what is committed now. What was committed before comes back with its metadata."""
     wanted = {
         group_id: {
             each: _whole(offset, commits.get(group_id, {}).get(each)) for each, offset in of_group.items()
@@ -285,7 +285,11 @@ def _committed(
 
 
 def _whole(offset: int, commit: OffsetChange | None) -> OffsetAndMetadata:
-    """The offset, with metadata and leader epoch if it is that of the commit."""
+    """The offset, with the metadata if it is that of the commit.
+
+    A reset gives no leader epoch. That of a topic before it was made again may be one that no leader has, and
+    Java's consumer waits for it.
+    """
     if commit is None or commit.committed_offset != offset:
         return OffsetAndMetadata(offset)
-    return OffsetAndMetadata(offset, commit.metadata or "", commit.committed_leader_epoch)
+    return OffsetAndMetadata(offset, commit.metadata or "")
