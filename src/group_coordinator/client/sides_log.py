@@ -39,7 +39,7 @@ class SidesLog(Closing):
             **settings_of(KafkaConsumer, kafka_config) | WITHOUT_GROUP | {"auto_offset_reset": "earliest"}
         )
         self._producer: KafkaProducer | None = None
-        self.newest: dict[str, SideRecord] = {}
+        self._newest: dict[str, SideRecord] = {}
         """As far as has been read."""
 
     def close(self) -> None:
@@ -73,10 +73,10 @@ class SidesLog(Closing):
                     continue
                 group_id = each.key.decode(errors="replace")
                 if each.value is None:
-                    self.newest.pop(group_id, None)
+                    self._newest.pop(group_id, None)
                     changes[group_id] = None
                 elif (record := self._read.read(each)) is not None:
-                    self.newest[group_id] = changes[group_id] = record
+                    self._newest[group_id] = changes[group_id] = record
         return changes
 
     def read_all(self) -> dict[str, SideRecord]:
@@ -89,7 +89,8 @@ class SidesLog(Closing):
                 raise KafkaTimeoutError(
                     f"topic {self.topic!r} could not be read to its end in {self._timeout_ms / 1_000:g} s"
                 )
-        return self.newest
+        # A copy, which another thread may have while this one reads on.
+        return dict(self._newest)
 
     def append(self, record: SideRecord) -> None:
         """Write a record, and wait until all replicas have it."""
