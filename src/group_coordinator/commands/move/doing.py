@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -127,7 +128,6 @@ def told(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int]
         report.items.append(Failure(f"Group '{group_id}' cannot be moved: {look.obstacle}"))
     elif is_done:
         tool = "group-coordinator groups" if to == "coordinator" else "kafka-consumer-groups.sh"
-        report.items.append(
-            Line(f"Group '{group_id}' is at the {to}: see {tool} --describe --group {group_id}.")
-        )
+        command = f"{tool} --describe --group {shlex.quote(group_id)}"
+        report.items.append(Line(f"Group '{group_id}' is at the {to}: see {command}"))
     return report
