@@ -137,20 +137,57 @@ def test_only_new_names_are_matched_again(monkeypatch: pytest.MonkeyPatch) -> No
     assert looked_at == ["a", "b", "a2"]
 
 
+def remembered(memory: Memory) -> list[str]:
+    return list(memory._matched)
+
+
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_memory, "_MOST_REMEMBERED", 10)
     memory = Memory(())
-    memory.take(facts(*(f"t{number}" for number in range(4))))
+    memory.take(facts(*(f"t{number}" for number in range(1_000))))
     first = memory.match("t.*")
-    memory.match("t[0-3]")
+    monkeypatch.setattr(topic_memory, "_MOST_BYTES", 2 * memory._bytes + 100)
+    memory.match("t[0-9]+")
     assert memory.match("t.*") is first
-    memory.match("t.")
+    memory.match("t.+")
     # The one that nobody has asked for since is forgotten.
-    assert list(memory._matched) == ["t.*", "t."]
-    assert memory._remembered == 8
-    memory.take(facts(*(f"t{number}" for number in range(20))))
-    assert len(memory.match("t.*").topics) == 20
-    assert list(memory._matched) == ["t.*"]
+    assert remembered(memory) == ["t.*", "t.+"]
+    memory.take(facts(*(f"t{number}" for number in range(9_000))))
+    assert len(memory.match("t.*").topics) == 9_000
+    assert remembered(memory) == ["t.*"]
+
+
+@pytest.mark.parametrize("pattern", ["nothing-{}", "{}(" + "a" * 1_000], ids=["no match", "invalid"])
+def test_patterns_that_match_nothing_are_forgotten_as_well(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_memory, "_MOST_BYTES", 20_000)
+    memory = Memory(())
+    memory.take(facts("a"))
+    for number in range(500):
+        memory.match(pattern.format(number))
+    assert len(memory._matched) < 50
+    assert memory._bytes <= 20_000
+
+
+def test_lists_of_before_are_not_remembered() -> None:
+    memory = Memory(())
+    memory.take(facts("a", "b"))
+    old = memory.match("a")
+    memory.match("b")
+    memory.take(facts("a", "b", "c"))
+    assert memory.match("[ac]").topics["a"] is old.topics["a"]
+    # It holds nothing of the list that it was matched with.
+    assert memory._matched["b"] == (1, Matched(facts("b")))
+
+
+def test_a_topic_that_was_gone_meanwhile_is_matched_again() -> None:
+    memory = Memory(())
+    memory.take(facts("a", "a1"))
+    memory.match("a.*")
+    memory.take(facts("a"))
+    memory.match("a")
+    memory.take(facts("a", "a1"))
+    assert memory.match("a.*").topics == facts("a", "a1")
 
 
 def test_nothing_but_the_patterns_that_do_not_compile_is_remembered_of_an_empty_cluster() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from sys import getsizeof
 from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.requests import TopicFacts
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Memory"]
 
-_MOST_REMEMBERED = 500_000
-"""Names in all that is remembered of patterns: some megabytes."""
+_MOST_BYTES = 32 << 20
+"""Bytes of what is remembered of patterns, without the topics themselves."""
+_ENTRY_BYTES = 300
+"""As much as an entry takes beside its texts and its table of topics."""
 
 
 class Memory:
@@ -28,13 +31,15 @@ class Memory:
         self._own = own
         self._topics: dict[str, TopicFacts] = {}
         self._version = 0
+        self._since: dict[str, int] = {}
+        """By name, the version from which on it has been in the list."""
         self._digest = b""
-        self._matched: dict[str, tuple[int, Matched, frozenset[str]]] = {}
-        """By pattern: the version of the list, the topics that match, and the names that it was matched with.
+        self._matched: dict[str, tuple[int, Matched]] = {}
+        """By pattern, the version of the list, and the topics that match.
 
         The one that was asked for last stands last.
         """
-        self._remembered = 0
+        self._bytes = 0
 
     def listed(self, topics: bytes) -> None:
         """Know all topics of an answer, as `topics_in` returns them. Raises `MalformedAnswerError`.
@@ -55,25 +60,36 @@ class Memory:
 
     def take(self, topics: Mapping[str, TopicFacts]) -> None:
         """Know these topics from now on, and no others."""
-        found = {name: facts for name, facts in topics.items() if name not in self._own}
+        # Patterns that were matched long ago share what is as before.
+        found = {
+            name: before if (before := self._topics.get(name)) == facts else facts
+            for name, facts in topics.items()
+            if name not in self._own
+        }
         if found != self._topics:
             self._topics = found
             self._version += 1
+            self._since = {name: self._since.get(name, self._version) for name in found}
 
     def match(self, pattern: str) -> Matched:
         """Match a pattern. If nothing has changed it is the same object as before."""
-        version, before, names = self._matched.pop(pattern, (-1, Matched({}), frozenset[str]()))
+        version, matched = self._pop(pattern)
         if version != self._version:
-            self._remembered -= len(before.topics)
-            before, names = self._anew(pattern, before, names), frozenset(self._topics)
-            self._remembered += len(before.topics)
-        self._matched[pattern] = self._version, before, names
-        while self._remembered > _MOST_REMEMBERED and len(self._matched) > 1:
-            _, oldest, _ = self._matched.pop(next(iter(self._matched)))
-            self._remembered -= len(oldest.topics)
-        return before
+            matched = self._anew(pattern, matched, version)
+        self._matched[pattern] = self._version, matched
+        self._bytes += _size(pattern, matched)
+        while self._bytes > _MOST_BYTES and len(self._matched) > 1:
+            self._pop(next(iter(self._matched)))
+        return matched
 
-    def _anew(self, pattern: str, before: Matched, names: frozenset[str]) -> Matched:
+    def _pop(self, pattern: str) -> tuple[int, Matched]:
+        if pattern not in self._matched:
+            return -1, Matched({})
+        version, matched = self._matched.pop(pattern)
+        self._bytes -= _size(pattern, matched)
+        return version, matched
+
+    def _anew(self, pattern: str, before: Matched, version: int) -> Matched:
         if before.problem is not None:
             return before
         try:
@@ -83,6 +99,10 @@ class Memory:
         topics = {
             name: facts
             for name, facts in self._topics.items()
-            if (name in before.topics if name in names else matches(name))
+            if (name in before.topics if self._since[name] <= version else matches(name))
         }
-        return before if topics == before.topics and names else Matched(topics)
+        return before if topics == before.topics else Matched(topics)
+
+
+def _size(pattern: str, matched: Matched) -> int:
+    return _ENTRY_BYTES + getsizeof(pattern) + getsizeof(matched.topics) + getsizeof(matched.problem)
