@@ -42,6 +42,26 @@ def test_a_pattern_that_is_large_takes_too_much_memory() -> None:
         matcher_of("(a{999}b)" * 1_000)
 
 
+@pytest.mark.parametrize("pattern", ["(.*){1000}", "(.?){1000}", "((.{0,30}){0,30})"])
+def test_a_short_pattern_with_very_many_instructions_is_refused(pattern: str) -> None:
+    """Each letter of each name would take as many steps."""
+    with pytest.raises(PatternError, match=r"it takes \d+ instructions of RE2, and 2000 are allowed\.$"):
+        matcher_of(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\pL+-\d+",
+        "|".join(f"orders-of-{number * 7919 % 997}" for number in range(400)),
+        # If RE2 told what the group matches, it would take 2,104 instructions.
+        "(.*){210}",
+    ],
+)
+def test_a_pattern_that_people_write_has_few_instructions(pattern: str) -> None:
+    assert not matcher_of(pattern)("?\n")
+
+
 def test_no_pattern_takes_more_time_than_the_name_has_letters() -> None:
     """It would take a program that goes back and forth longer than the universe is old."""
     matches = matcher_of("(a*)*(a|aa)*(a?){200}a{200}b")

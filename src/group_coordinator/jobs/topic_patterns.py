@@ -1,8 +1,8 @@
 """Patterns of topics, as members of the consumer protocol leave them to the coordinator (KIP-848).
 
-The syntax is RE2's, as in Kafka, whose brokers have RE2J. No pattern takes more time than in proportion to
-the name, and the memory is bounded. The core compiles none of them: gateways and the
-watcher of topics do.
+The syntax is RE2's, as in Kafka, whose brokers have RE2J. The time for a name is in proportion to its length.
+The size of a pattern and its memory are bounded. The core compiles none of them: gateways and the watcher of
+topics do.
 
 Source: TopicRegexResolver and Utils.throwIfRegularExpressionIsInvalid of Apache Kafka 4.4, module
 group-coordinator.
@@ -21,15 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Matched", "PatternError", "Renewal", "matcher_of"]
 
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 2 << 20
 """Of a compiled pattern, and of what is remembered while it matches."""
+_MOST_INSTRUCTIONS = 2_000
+"""Of a compiled pattern. With more of them that memory is too small, and each letter costs them all."""
 _OPTIONS = re2.Options()
 _OPTIONS.max_mem = _MOST_BYTES
 _OPTIONS.log_errors = False
+# Nobody asks what a group has matched, and to know it takes a hundred times the time.
+_OPTIONS.never_capture = True
 
 
 class PatternError(ValueError):
-    """A pattern does not compile, or would take too much memory."""
+    """A pattern does not compile, or is too large."""
 
 
 def matcher_of(pattern: str) -> Callable[[str], bool]:
@@ -39,14 +43,19 @@ def matcher_of(pattern: str) -> Callable[[str], bool]:
     except re2.error as error:
         (reason,) = error.args or ("",)
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise PatternError(
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {text}."
-        ) from None
+        raise _invalid(pattern, text) from None
     except UnicodeEncodeError:
         raise PatternError(
             "SubscribedTopicRegex is not a valid regular expression: it is no Unicode."
         ) from None
+    if compiled.programsize > _MOST_INSTRUCTIONS:
+        text = f"it takes {compiled.programsize} instructions of RE2, and {_MOST_INSTRUCTIONS} are allowed"
+        raise _invalid(pattern, text)
     return lambda name: compiled.fullmatch(name) is not None
+
+
+def _invalid(pattern: str, reason: str) -> PatternError:
+    return PatternError(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}.")
 
 
 class Matched(NamedTuple):
