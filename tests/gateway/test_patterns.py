@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from group_coordinator.coordinator_state.requests import TopicFacts
+from group_coordinator.gateway import patterns
 from group_coordinator.gateway.patterns import Patterns
 from group_coordinator.jobs import topic_memory
 from group_coordinator.jobs.topic_memory import Memory
@@ -29,25 +30,69 @@ class Asking:
     def find(self, pattern: str, patience_s: float = 1.0) -> None:
         self.patterns.find(pattern, self.told.append, patience_s)
 
+    def tell(self, **matched: Matched | None) -> None:
+        for pattern, it in matched.items():
+            self.patterns.told(pattern, it)
+
 
 def test_questions_that_come_meanwhile_share_the_next_look() -> None:
     it = Asking()
     for pattern in ("a", "b", "a", "b"):
         it.find(pattern)
     assert it.asked == [["a"]]
-    it.patterns.told({"a": A})
+    it.tell(a=A)
     # The third came after the first look had begun.
     assert (it.told, it.asked) == ([A], [["a"], ["b", "a"]])
-    it.patterns.told({"a": A, "b": Matched({})})
-    assert it.told == [A, Matched({}), A, Matched({})]
+    it.tell(b=Matched({}), a=A)
+    assert it.told == [A, Matched({}), Matched({}), A]
     assert len(it.patterns) == 0
     assert len(it.asked) == 2
+
+
+def test_each_pattern_of_a_question_is_told_on_its_own() -> None:
+    it = Asking()
+    for pattern in ("a", "b", "slow", "c"):
+        it.find(pattern)
+    it.tell(a=A)
+    assert it.asked == [["a"], ["b", "slow", "c"]]
+    it.tell(b=A)
+    assert it.told == [A, A]
+    # One who comes now waits for the next look.
+    it.find("b")
+    it.tell(slow=A)
+    assert len(it.patterns) == 2
+    it.tell(c=A)
+    assert (len(it.told), it.asked[2:]) == (4, [["b"]])
+
+
+def test_of_those_who_wait_none_is_compared_with_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    class Counting(patterns._Wanting):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return self is other
+
+        __hash__ = object.__hash__
+
+    monkeypatch.setattr(patterns, "_Wanting", Counting)
+    it = Asking()
+    for _ in range(300):
+        it.find("a")
+    it.tell(a=A)
+    it.tell(a=A)
+    assert len(it.told) == 300
+    for number in range(300):
+        it.find("ab"[number % 2])
+    it.patterns.expire(2.0)
+    assert (len(it.told), len(it.patterns), compared) == (600, 0, 0)
 
 
 def test_kafka_that_cannot_tell_is_waited_for_once() -> None:
     it = Asking()
     it.find("a")
-    it.patterns.told({})
+    it.tell(a=None)
     assert it.told == [None]
     assert len(it.asked) == 1
 
@@ -61,11 +106,11 @@ def test_nobody_waits_longer_than_its_patience() -> None:
     it.patterns.expire(1.0)
     assert it.told == [None]
     # An answer that comes late is for the others.
-    it.patterns.told({"a": A})
+    it.tell(a=A)
     assert it.told == [None]
-    it.patterns.told({"a": A})
+    it.tell(a=A)
     assert it.told == [None, A]
-    it.patterns.told({"a": A})
+    it.tell(a=A)
     assert it.told == [None, A], "nobody has asked"
 
 
@@ -73,18 +118,18 @@ def test_an_answer_that_came_too_late_is_told_to_the_next_who_asks() -> None:
     it = Asking()
     it.find("a")
     it.patterns.expire(1.0)
-    it.patterns.told({"a": A})
+    it.tell(a=A)
     it.find("a")
     assert it.told == [None, A]
     it.find("a")
     assert it.told == [None, A], "it is told once"
     it.patterns.expire(2.0)
-    it.patterns.told({"a": A})
+    it.tell(a=A)
     it.patterns.expire(7.0)
     it.find("a")
     assert it.told == [None, A, None], "and not when it is old"
     it.patterns.expire(8.0)
-    it.patterns.told({})
+    it.tell(a=None)
     it.find("a")
     assert it.told == [None, A, None, None], "nothing has come"
 

@@ -37,7 +37,7 @@ class Gateway:
 
     def _look(self, patterns: list[str]) -> None:
         self.looks += patterns
-        self._told = dict.fromkeys(patterns, self.topics)
+        self._asked = dict.fromkeys(patterns, self.topics)
 
     def client(self, user: str | None = "alice", member_id: str = "m", group_id: str = "g") -> Client:
         client = Client("/10.0.0.7", 1, lambda go: go(), principal=user, is_judged=True)
@@ -62,7 +62,8 @@ class Gateway:
             self._patterns.expire(self.now_s)
             self.renewals.expire(self.now_s)
             if self.answers and len(self._patterns):
-                self._patterns.told(self._told)
+                for pattern, topics in self._asked.items():
+                    self._patterns.told(pattern, topics)
         return self.records[begin:]
 
 

@@ -42,7 +42,7 @@ class Matching:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        told: Callable[[Mapping[str, Matched]], Any],
+        told: Callable[[str, Matched | None], Any],
         kafka_config: Mapping[str, Any],
         own_topics: Collection[str],
     ) -> None:
@@ -51,30 +51,36 @@ class Matching:
         self._asking: Asking | None = None
         self._memory = Memory(own_topics)
         self._good_until_s = 0.0
-        self._is_failing = False
+        self._is_failing = self._is_closing = False
 
     def ask(self, patterns: list[str]) -> None:
         """Match these patterns, and return at once."""
         look_at(self._thread.submit(self._ask, patterns))
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnect. Patterns that are not matched yet are not waited for."""
+        self._is_closing = True
         self._thread.shutdown(cancel_futures=True)
         if self._asking is not None:
             self._asking.close()
 
     def _ask(self, patterns: list[str]) -> None:
-        matched: dict[str, Matched] = {}
+        has_list = self._has_list()
+        for each in patterns:
+            if self._is_closing:
+                return
+            self._loop.call(self._told, each, self._memory.match(each) if has_list else None)
+
+    def _has_list(self) -> bool:
         try:
             self._list()
-            matched = {each: self._memory.match(each) for each in patterns}
-            self._is_failing = False
         except (KafkaError, UnreachableError, MalformedAnswerError, OSError) as error:
             if not self._is_failing:
                 log.warning("topics cannot be listed: members with patterns wait until they can: %s", error)
             self._is_failing = True
-        finally:
-            self._loop.call(self._told, matched)
+        else:
+            self._is_failing = False
+        return not self._is_failing
 
     def _list(self) -> None:
         begin_s = time.monotonic()

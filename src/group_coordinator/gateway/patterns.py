@@ -1,20 +1,21 @@
 """The topics that patterns of members match, as Kafka has them now.
 
     patterns.find(pattern, then, patience_s)    `then` is told, in a moment
-    patterns.told(matched)                      somebody has looked
+    patterns.told(pattern, matched)             somebody has looked
     patterns.expire(now_s)                      time has passed
 
-`matching.py` looks, for one question at a time. Questions that come meanwhile share the next look.
+`matching.py` looks, for one question at a time, and tells of each of its patterns on its own. Questions that
+come meanwhile share the next look.
 Time is an argument, in seconds.
 """
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from group_coordinator.jobs.topic_patterns import Matched
@@ -29,24 +30,22 @@ _MOST_AT_ONCE = 100
 """Patterns in one question."""
 
 
-class _Wanting:
+class _Wanting(NamedTuple):
     """Somebody who wants to know, until `due_s`."""
 
-    __slots__ = ("due_s", "pattern", "then")
-
-    def __init__(self, pattern: str, due_s: float, then: _Then) -> None:
-        self.pattern, self.due_s, self.then = pattern, due_s, then
+    due_s: float
+    then: _Then
 
 
 class Patterns:
-    """The topics of patterns. `look` is told which patterns to match, and the answer is `told`."""
+    """The topics of patterns. `look` is told which patterns to match, and each answer is `told`."""
 
     def __init__(self, look: Callable[[list[str]], None]) -> None:
         self._look = look
-        self._wanting: list[_Wanting] = []
-        """In the order in which they came."""
-        self._asked: tuple[frozenset[str], list[_Wanting]] | None = None
-        """The patterns of the question, and those who wait for it: later ones may know of newer topics."""
+        self._wanting: dict[str, list[_Wanting]] = {}
+        """By pattern, in the order in which they came."""
+        self._asked: dict[str, list[_Wanting]] = {}
+        """The patterns of the question that are not told yet: later ones may know of newer topics."""
         self._late: dict[str, tuple[Matched, float]] = {}
         """The answers that came too late for all who had asked, and when."""
         self._now_s = 0.0
@@ -54,7 +53,7 @@ class Patterns:
 
     def __len__(self) -> int:
         """How many wait."""
-        return len(self._wanting)
+        return sum(map(len, chain(self._asked.values(), self._wanting.values())))
 
     def find(self, pattern: str, then: _Then, patience_s: float) -> None:
         """Tell `then` what the pattern matches as of now; None if Kafka does not say so in time.
@@ -65,38 +64,36 @@ class Patterns:
         if late is not None:
             then(late[0])
             return
-        self._wanting.append(_Wanting(pattern, self._now_s + patience_s, then))
+        self._wanting.setdefault(pattern, []).append(_Wanting(self._now_s + patience_s, then))
         self._ask()
 
-    def told(self, matched: Mapping[str, Matched]) -> None:
-        """Take the answer: what each pattern matches, without those for which Kafka could not tell."""
-        if self._asked is None:
+    def told(self, pattern: str, matched: Matched | None) -> None:
+        """Take what a pattern of the question matches; None if Kafka could not tell."""
+        waiting = self._asked.pop(pattern, None)
+        if waiting is None:
             return
-        (patterns, asking), self._asked = self._asked, None
-        waiting = {each.pattern for each in asking if each in self._wanting}
-        for pattern in patterns - waiting:
-            if pattern in matched:
-                self._late[pattern] = matched[pattern], self._now_s
-        self._end([each for each in asking if each.pattern in patterns], matched)
+        if matched is not None and not waiting:
+            self._late[pattern] = matched, self._now_s
+        for each in waiting:
+            each.then(matched)
         self._ask()
 
     def expire(self, now_s: float) -> None:
         """Go on without an answer with those who have waited long enough."""
         self._now_s = now_s
-        self._end([each for each in self._wanting if each.due_s <= now_s], {})
+        expired: list[_Wanting] = []
+        for by_pattern in (self._asked, self._wanting):
+            for pattern, waiting in by_pattern.items():
+                expired += [each for each in waiting if each.due_s <= now_s]
+                by_pattern[pattern] = [each for each in waiting if each.due_s > now_s]
+        self._wanting = {pattern: waiting for pattern, waiting in self._wanting.items() if waiting}
+        for each in expired:
+            each.then(None)
         while self._late and next(iter(self._late.values()))[1] + _LATE_S <= now_s:
             del self._late[next(iter(self._late))]
 
     def _ask(self) -> None:
-        if self._asked is None and self._wanting:
-            patterns = dict.fromkeys(each.pattern for each in self._wanting)
-            asked = list(islice(patterns, _MOST_AT_ONCE))
-            self._asked = frozenset(asked), list(self._wanting)
+        if not self._asked and self._wanting:
+            asked = list(islice(self._wanting, _MOST_AT_ONCE))
+            self._asked = {pattern: self._wanting.pop(pattern) for pattern in asked}
             self._look(asked)
-
-    def _end(self, ended: list[_Wanting], matched: Mapping[str, Matched]) -> None:
-        for each in ended:
-            # Some may have been told already, because their time was over.
-            if each in self._wanting:
-                self._wanting.remove(each)
-                each.then(matched.get(each.pattern))
