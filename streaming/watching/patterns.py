@@ -40,11 +40,13 @@ _AGAIN_S = 30.0
 class _Group:
     """A group: the version that its patterns are of, and what each of them matches, None if nobody knows."""
 
-    __slots__ = ("again_s", "known", "renewals", "version", "written")
+    __slots__ = ("again_s", "known", "renewals", "untold", "version", "written")
 
     def __init__(self, version: int, known: dict[str, list[str] | None]) -> None:
         self.version, self.known = version, known
         self.renewals = {pattern: Renewal() for pattern in known}
+        self.untold: dict[str, str] = {}
+        """Patterns whose topics it cannot be told, and why."""
         self.written: Differences | None = None
         self.again_s = 0.0
 
@@ -61,8 +63,6 @@ class PatternWatch:
         self._pace = Pace(0.0)
         self._asked_s: float | None = None
         self._hurries = False
-        self.invalid: dict[str, str] = {}
-        """Patterns that do not compile, and why."""
 
     def begin(self, now_s: float) -> None:
         """Take in that watching begins. If it has ended before, the list of topics is old."""
@@ -78,6 +78,7 @@ class PatternWatch:
         group = self._groups[group_id] = _Group(version, ours)
         if before is not None:
             group.renewals |= {it: each for it, each in before.renewals.items() if it in ours}
+            group.untold = {it: why for it, why in before.untold.items() if it in ours}
             if before.version == version:
                 group.written, group.again_s = before.written, before.again_s
         self._to_compare[group_id] = None
@@ -90,8 +91,11 @@ class PatternWatch:
         """Take in that a group has no patterns for the watcher any more."""
         self._groups.pop(group_id, None)
         self._to_compare.pop(group_id, None)
-        if not self._groups:
-            self.invalid.clear()
+
+    @property
+    def untold(self) -> dict[str, str]:
+        """Patterns that do not compile, or that match too much for a record, and why."""
+        return {pattern: why for group in self._groups.values() for pattern, why in group.untold.items()}
 
     def wants_list(self, now_s: float) -> bool:
         """Whether brokers are to be asked for all topics now. Nobody is while no group has a pattern."""
@@ -126,16 +130,26 @@ class PatternWatch:
 
     def _compared(self, memory: Memory, group_id: str, now_s: float) -> Record | None:
         group = self._groups[group_id]
+        group.untold.clear()
         patterns: list[PatternTopics] = []
         new: dict[str, TopicFacts] = {}
+        room = self._most_bytes
         for pattern, known in group.known.items():
             topics, problem = memory.match(pattern)
             if problem is not None:
-                self.invalid[pattern] = problem
+                group.untold[pattern] = problem
                 continue
             names = group.renewals[pattern].news(known, topics)
-            if names is not None:
-                patterns.append(PatternTopics(pattern=pattern, topics=names))
+            if names is None:
+                continue
+            told = PatternTopics(pattern=pattern, topics=names)
+            size = Differences(patterns=(told,)).size
+            if size > self._most_bytes:
+                group.untold[pattern] = f"`{pattern}` matches {len(names)} topics, too many for one record."
+            elif size <= room:
+                # Those for which there is no room are told once the group knows of these.
+                room -= size
+                patterns.append(told)
                 new |= {it: topics[it] for it in names if it in topics and it not in (known or ())}
         tells = Differences((), (), tuple(patterns))
         if not patterns or (tells == group.written and now_s < group.again_s):

@@ -23,7 +23,7 @@ class Report:
         self._metrics = metrics
         self._problem: str | None = None
         self._unlisted: str | None = None
-        self._has_unseen = self._has_left_out = self._has_invalid = False
+        self._has_unseen = self._has_left_out = self._has_untold = False
 
     def begun(self, watch: Watch) -> None:
         """Watching begins, or begins again after a failure."""
@@ -57,15 +57,15 @@ class Report:
             )
         self._unlisted = problem
 
-    def does_not_compile(self, patterns: Mapping[str, str]) -> None:
-        """These patterns match nothing, each for a reason."""
-        if patterns and not self._has_invalid:
+    def has_untold(self, patterns: Mapping[str, str]) -> None:
+        """Groups are not told what these patterns match, each for a reason."""
+        if patterns and not self._has_untold:
             _log.warning(
-                "%d patterns of consumer groups match nothing, such as this one. %s",
+                "%d patterns of consumer groups are not resolved, such as this one. %s",
                 len(patterns),
                 _any_of(patterns.values()),
             )
-        self._has_invalid = bool(patterns)
+        self._has_untold = bool(patterns)
 
     def wrote(self, records: int) -> None:
         """So many records are written."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, MessageSizeTooLargeError
 
 from group_coordinator.client.channel import settings_of
 from group_coordinator.client.messages import message_of
@@ -54,7 +54,10 @@ class Writing:
         """The reason why the newest record that is decided was not written; None if it was."""
 
     def write(self, records: Sequence[Record]) -> None:
-        """Send them. If Kafka is away, it is waited for once, for some seconds."""
+        """Send them. If Kafka is away, it is waited for once, for some seconds.
+
+        One that is too large says nothing of the others.
+        """
         for record in records:
             self._number += 1
             request = TopicMetadataRequest(
@@ -69,6 +72,8 @@ class Writing:
             key, value = record.group_id.encode(), msgspec.json.encode(request)
             try:
                 self._sent.append(self._producer.send(self._topic, key=key, value=value))
+            except MessageSizeTooLargeError as error:
+                self.problem = message_of(error)
             except KafkaError as error:
                 self.problem = message_of(error)
                 return

@@ -124,9 +124,15 @@ def test_a_pattern_that_does_not_compile_matches_nothing_and_is_told_of() -> Non
     watching.watch.pictured("g", 3, [pattern("a(", None), pattern("a", None)])
     records = watching.goes_on(25)
     assert [told(each)[1] for each in records] == [[("a", ["a"])]]
-    assert "regular expression" in watching.watch.invalid["a("]
-    watching.watch.left("g")
-    assert watching.watch.invalid == {}
+    assert "regular expression" in watching.watch.untold["a("]
+    watching.watch.pictured("h", 3, [pattern("b(", None)])
+    watching.watch.pictured("g", 4, [pattern("a", "a"), pattern("a(", None)])
+    assert list(watching.watch.untold) == ["a("], "until it is looked at again"
+    watching.goes_on(25)
+    watching.watch.pictured("g", 5, [pattern("a", "a")])
+    assert list(watching.watch.untold) == ["b("], "no member has the other one any more"
+    watching.watch.left("h")
+    assert watching.watch.untold == {}
 
 
 def test_a_record_that_would_be_too_large_leaves_out_what_is_known_of_the_topics() -> None:
@@ -134,6 +140,27 @@ def test_a_record_that_would_be_too_large_leaves_out_what_is_known_of_the_topics
     watching.watch.pictured("g", 3, [pattern("a", None)])
     (record,) = watching.goes_on(1)
     assert told(record) == (3, [("a", ["a"])], [])
+
+
+def test_a_pattern_that_matches_too_much_for_a_record_is_not_told() -> None:
+    watching = Watching(most_bytes=1_000, **{f"a{number:03}": (1 + number, 1) for number in range(200)})
+    watching.watch.pictured("g", 3, [pattern("a.*", "a000"), pattern("a00.", None)])
+    watching.watch.pictured("h", 1, [pattern("a.*", None)])
+    (record,) = watching.goes_on(1)
+    assert (record.group_id, [it.pattern for it in record.tells.patterns]) == ("g", ["a00."])
+    assert watching.watch.untold == {"a.*": "`a.*` matches 200 topics, too many for one record."}
+
+
+def test_patterns_that_match_too_much_together_are_told_one_after_the_other() -> None:
+    watching = Watching(most_bytes=1_000, **{f"a{number:03}": (1 + number, 1) for number in range(200)})
+    watching.watch.pictured("g", 3, [pattern(f"a{each}..", None) for each in "01"])
+    (first,) = watching.goes_on(1)
+    assert [it.pattern for it in first.tells.patterns] == ["a0.."]
+    told_names = first.tells.patterns[0].topics
+    watching.watch.pictured("g", 4, [pattern("a0..", *told_names), pattern("a1..", None)])
+    (second,) = watching.goes_on(1)
+    assert [it.pattern for it in second.tells.patterns] == ["a1.."]
+    assert watching.watch.untold == {}
 
 
 def test_many_groups_are_told_one_after_the_other() -> None:
