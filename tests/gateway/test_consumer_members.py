@@ -377,7 +377,7 @@ def test_the_topics_of_a_pattern_are_kept_for_the_user_that_may_see_them(gateway
     assert asked.resolved.user == "alice"
     gateway.client.principal = None
     # Nobody knows who it is, so nobody else is told what it may see.
-    assert gateway.client.user_as("m") == "m"
+    assert gateway.client.user_as("m") == "\0m"
 
 
 def test_a_pattern_beside_names(gateway: Gateway, kafka: Kafka) -> None:

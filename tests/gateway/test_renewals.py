@@ -149,11 +149,23 @@ def test_each_user_is_asked_for_by_a_client_of_its_own() -> None:
 
 def test_a_client_whose_name_is_not_known_is_asked_about_its_own_member() -> None:
     gateway = Gateway()
-    gateway.client(None, "m1")
-    gateway.pictured(3, user="m1")
+    client = gateway.client(None, "m1")
+    gateway.pictured(3, user=client.user_as("m1"))
     assert len(gateway.passes(11)) == 1
-    gateway.pictured(3, user="m2")
+    gateway.pictured(3, user=client.user_as("m2"))
     assert gateway.passes(60) == []
+
+
+def test_a_client_whose_name_is_not_known_is_no_user_that_its_member_id_names() -> None:
+    gateway = Gateway()
+    gateway.topics = Matched(facts("a", "b"))
+    gateway.client(None, "alice")
+    gateway.pictured(3, "a", "b")
+    assert gateway.passes(60) == []
+    assert gateway.asked == []
+    gateway.client("alice", "m")
+    gateway.pictured(4, "a")
+    assert [told(each)[2:4] for each in gateway.passes(11)] == [("alice", ["a", "b"])]
 
 
 def test_nobody_looks_for_a_group_whose_clients_have_gone() -> None:

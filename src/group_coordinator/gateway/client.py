@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
+_MEMBER = "\0"
+"""Stands before the id of a member. No name of a user has it."""
+
 
 def _may_describe_all(topics: Iterable[str], then: Callable[[frozenset[str]], None]) -> None:
     then(frozenset(topics))
@@ -44,11 +47,12 @@ class Client:
     def user_as(self, member_id: str) -> str:
         """The name under which groups keep the topics that it may see.
 
-        Clients whose names are not known have each its own, by the member that it is.
+        Clients whose names are not known have each its own, by the member that it is. No user of Kafka's has
+        one, or a client could choose a member id by which it is taken for somebody else.
         """
         if not self.is_judged:
             return ""
-        return member_id if self.principal is None else self.principal
+        return _MEMBER + member_id if self.principal is None else self.principal
 
     @property
     def name(self) -> str:
