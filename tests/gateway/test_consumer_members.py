@@ -380,6 +380,34 @@ def test_the_topics_of_a_pattern_are_kept_for_the_user_that_may_see_them(gateway
     assert gateway.client.user_as("m") == "\0m"
 
 
+def test_of_a_heartbeat_that_is_answered_no_topics_are_kept(gateway: Gateway) -> None:
+    many = {f"topic-{number:03}": TopicFacts(f"topic-{number:03}", 1, "i" * 64) for number in range(500)}
+    resolved = Resolution(list(many.values()), is_judged=False)
+    message = full(subscribed_topic_names=None, subscribed_topic_regex="topic-.*")
+
+    def is_kept() -> bool:
+        records = [each.request for each in gateway.local._consumers_beats._sent.values()]
+        accepted = gateway.client.accepted and gateway.client.accepted.request
+        return gateway.client.asked is not None or b"topic-" in msgspec.json.encode([*records, accepted])
+
+    gateway.ask(message, resolved=resolved)
+    gateway.coordinate()
+    assert not is_kept(), "of a join"
+    epoch = gateway.answered.pop().member_epoch
+    gateway.ask(
+        full(epoch, subscribed_topic_names=None, subscribed_topic_regex="topic-.*"), resolved=resolved
+    )
+    gateway.coordinate()
+    assert gateway.client.accepted is not None
+    assert not is_kept(), "of one that may come again"
+    # The verdict on this one comes late, and is kept for the next.
+    gateway.ask(message, resolved=resolved)
+    gateway.local.acknowledged([each.request_id for each in gateway.log], gateway.now_s)
+    gateway.passes(5)
+    assert gateway.local._consumers_beats._sent
+    assert not is_kept(), "of one that was answered before the stream has"
+
+
 def test_a_pattern_beside_names(gateway: Gateway, kafka: Kafka) -> None:
     facts = [TopicFacts("a", 4, str(IDS["a"]))]
     message = full(subscribed_topic_names=["b"], subscribed_topic_regex="a.*")

@@ -27,7 +27,7 @@ from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
 )
 
-__all__ = ["CLASSIC", "CONSUMERS", "Beat", "BeatKind", "Key", "Verdict"]
+__all__ = ["CLASSIC", "CONSUMERS", "Beat", "BeatKind", "Key", "Verdict", "small"]
 
 Key: TypeAlias = tuple[str, str]
 """Group and member."""
@@ -144,6 +144,18 @@ CLASSIC = BeatKind(
 
 
 # -- the consumer protocol -------------------------------------------------------------------------------
+
+
+def small(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
+    """The part of a request that its answer has to fit, to be kept. The rest may be large."""
+    return msgspec.structs.replace(
+        request,
+        topics=[],
+        resolved=None,
+        subscribed_topic_names=None,
+        subscribed_topic_regex=None,
+        topic_partitions=None,
+    )
 
 
 def _consumers_record(together: Sequence[Beat], common: dict[str, Any]) -> AnyRequest:

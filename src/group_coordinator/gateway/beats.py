@@ -23,12 +23,10 @@ from heapq import heappop, heappush
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
-from group_coordinator.gateway.beat_kinds import CLASSIC, BeatKind
+from group_coordinator.gateway.beat_kinds import CLASSIC, BeatKind, small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -184,7 +182,7 @@ class Beats:
         if beat.at == JOIN_EPOCH:
             self.rebalances(request.group_id, now_s)
         self._sent[request.request_id] = _Record(
-            _small(request), [_Asked(beat, answer)], is_full=True, says_all=request.is_full
+            small(request), [_Asked(beat, answer)], is_full=True, says_all=request.is_full
         )
         self._await(request.request_id, now_s + self.refuse_s)
 
@@ -386,13 +384,6 @@ class Instants:
             return False
         self._next_s = self._after(wall_s)
         return True
-
-
-def _small(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatRequest:
-    """What the answer has to fit. The rest may be large, and a record is kept for a minute."""
-    return msgspec.structs.replace(
-        request, topics=[], subscribed_topic_names=None, subscribed_topic_regex=None, topic_partitions=None
-    )
 
 
 def _nobody(_verdict: Any) -> None:

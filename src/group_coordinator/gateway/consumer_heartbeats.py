@@ -14,7 +14,7 @@ import msgspec
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import Resolved, TopicFacts
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
-from group_coordinator.gateway.beat_kinds import Beat, Verdict
+from group_coordinator.gateway.beat_kinds import Beat, Verdict, small
 from group_coordinator.gateway.outgoing import Outgoing, record_of
 from group_coordinator.gateway.translation import to_kafka
 
@@ -101,11 +101,12 @@ class ConsumerHeartbeats:
         verdict: Verdict,
     ) -> None:
         """Answer a heartbeat. If the same bytes come again, they only say that the member is alive."""
-        stays = verdict.error_code == Errors.NONE and 0 < beat.epoch == verdict.epoch
-        if stays and client.asked is request:
-            client.accepted = Beat.of_consumer(beat)
+        kept = Beat.of_consumer(small(beat))
+        if client.asked is request:
             client.asked = None
-        reply(to_kafka(request, [self._answer(Beat.of_consumer(beat), verdict)]))
+            if verdict.error_code == Errors.NONE and 0 < beat.epoch == verdict.epoch:
+                client.accepted = kept
+        reply(to_kafka(request, [self._answer(kept, verdict)]))
 
     def _answer(self, beat: Beat, verdict: Verdict) -> ConsumerGroupHeartbeatResponse:
         is_error, message = verdict.error_code != Errors.NONE, verdict.message
