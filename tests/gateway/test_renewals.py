@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 from group_coordinator.coordinator_state.requests import TopicFacts
 from group_coordinator.coordinator_state.responses import KnownPattern
 from group_coordinator.gateway.client import Client
@@ -214,6 +216,33 @@ def test_kafka_that_does_not_answer_takes_nothing_from_a_group() -> None:
     assert gateway.passes(60) == []
     gateway.answers, gateway.topics = True, Matched({}, "it does not compile any more")
     assert gateway.passes(60) == []
+
+
+def test_no_client_is_looked_at_for_the_patterns_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, looked_at = Gateway(), 0
+    user_as = Client.user_as
+
+    def counting(client: Client, member_id: str) -> str:
+        nonlocal looked_at
+        looked_at += 1
+        return user_as(client, member_id)
+
+    monkeypatch.setattr(Client, "user_as", counting)
+    for number in range(50):
+        gateway.client(f"u{number}")
+    known = [KnownPattern(pattern="a.*", user=f"u{number}", topics=[]) for number in range(50)]
+    gateway.renewals.pictured("g", KnownPatterns(3, known))
+    assert len(gateway.passes(11)) == 50
+    assert looked_at == 50
+
+
+def test_a_client_that_is_another_user_from_now_on_is_not_asked_for_the_one_before() -> None:
+    gateway = Gateway()
+    client = gateway.client()
+    client.principal = "bob"
+    gateway.renewals.heard(client, "g", "m")
+    gateway.pictured(3)
+    assert gateway.passes(30) == []
 
 
 def test_very_many_patterns_are_looked_up_some_at_a_time() -> None:

@@ -100,9 +100,10 @@ class Renewals:
         self._known: dict[str, KnownPatterns] = {}
         """By group, those that have patterns."""
         self._looked: dict[_Key, _Looked] = {}
-        self._groups: defaultdict[str, dict[Client, str]] = defaultdict(dict)
-        """By group, the clients that are members of it, and their member ids."""
-        self._group_of: dict[Client, str] = {}
+        self._clients: defaultdict[tuple[str, str], dict[Client, None]] = defaultdict(dict)
+        """By group and user, the clients that are members with the rights of that user."""
+        self._place_of: dict[Client, tuple[str, str]] = {}
+        """The group and user of each."""
         self._now_s = self._looked_s = 0.0
 
     # -- groups and clients ------------------------------------------------------------------------
@@ -123,20 +124,20 @@ class Renewals:
 
     def heard(self, client: Client, group_id: str, member_id: str) -> None:
         """Take in that a client is a member of a group."""
-        before = self._group_of.get(client)
-        if before != group_id:
+        place = group_id, client.user_as(member_id)
+        if self._place_of.get(client) != place:
             self.gone(client)
-            self._group_of[client] = group_id
-        self._groups[group_id][client] = member_id
+            self._place_of[client] = place
+            self._clients[place][client] = None
 
     def gone(self, client: Client) -> None:
         """Take in that a client is no member any more."""
-        group_id = self._group_of.pop(client, None)
-        if group_id is not None:
-            clients = self._groups[group_id]
+        place = self._place_of.pop(client, None)
+        if place is not None:
+            clients = self._clients[place]
             del clients[client]
             if not clients:
-                del self._groups[group_id]
+                del self._clients[place]
 
     # -- time passes -------------------------------------------------------------------------------
 
@@ -157,10 +158,7 @@ class Renewals:
 
     def _client_of(self, key: _Key) -> Client | None:
         """A client whose rights are those of the pattern's user."""
-        for client, member_id in self._groups.get(key.group_id, {}).items():
-            if client.user_as(member_id) == key.user:
-                return client
-        return None
+        return next(iter(self._clients.get((key.group_id, key.user), ())), None)
 
     def _matched(self, key: _Key, looked: _Looked, client: Client, matched: Matched | None) -> None:
         if matched is None or matched.problem is not None or self._looked.get(key) is not looked:
