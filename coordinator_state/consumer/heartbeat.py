@@ -179,8 +179,8 @@ def _refusal_to(
     refused = refusal(turn, group, member_id, request.epoch, request.group_instance_id)
     if refused is not None:
         return refused
-    if len(request.subscribed_topic_regex or "") > request.MAX_PATTERN:
-        message = f"a pattern has {request.MAX_PATTERN} characters at most"
+    message = request.refuses_pattern(request.subscribed_topic_regex or "")
+    if message is not None:
         return Verdict(Errors.INVALID_REGULAR_EXPRESSION, message)
     member = group.members.get(member_id) if group is not None else None
     if member is not None and not knows_its_epoch(turn.group, member, request):

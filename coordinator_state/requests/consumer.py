@@ -115,7 +115,7 @@ class ConsumerGroupHeartbeatRequest(MemberRequest, frozen=True, tag="consumer_gr
     CLIENT_ID_VERSION: ClassVar[int] = 1
     """From this version on the client makes the member id (KIP-1082)."""
     MAX_PATTERN: ClassVar[int] = 10_000
-    """Characters of a pattern. Kafka has no limit here, but that of a request."""
+    """Bytes of a pattern in UTF-8. Kafka has no limit here, but that of a request."""
 
     member_epoch: Int32 | msgspec.UnsetType = msgspec.UNSET
     rack_id: str | None = None
@@ -143,6 +143,12 @@ class ConsumerGroupHeartbeatRequest(MemberRequest, frozen=True, tag="consumer_gr
         return self.AWAY_FROM_ALL if self.member_epoch is msgspec.UNSET else self.member_epoch
 
     AWAY_FROM_ALL: ClassVar[int] = -INT32_MAX - 1
+
+    @classmethod
+    def refuses_pattern(cls, pattern: str) -> str | None:
+        """The reason why a pattern is too long to be taken; None if it is not."""
+        is_too_long = len(pattern.encode()) > cls.MAX_PATTERN
+        return f"a pattern has {cls.MAX_PATTERN} bytes at most" if is_too_long else None
 
     @property
     def is_bare(self) -> bool:

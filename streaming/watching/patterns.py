@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.requests.consumer import PatternTopics
 from group_coordinator.jobs.topic_memory import Memory
-from group_coordinator.jobs.topic_patterns import Renewal
+from group_coordinator.jobs.topic_patterns import Renewal, shown
 from group_coordinator.streaming.watching.differences import Differences
 from group_coordinator.streaming.watching.rounds import Pace
 from group_coordinator.streaming.watching.watch import Record
@@ -145,7 +145,9 @@ class PatternWatch:
             told = PatternTopics(pattern=pattern, topics=names)
             size = Differences(patterns=(told,)).size
             if size > self._most_bytes:
-                group.untold[pattern] = f"`{pattern}` matches {len(names)} topics, too many for one record."
+                group.untold[pattern] = (
+                    f"`{shown(pattern)}` matches {len(names)} topics, too many for one record."
+                )
             elif size <= room:
                 # Those for which there is no room are told once the group knows of these.
                 room -= size

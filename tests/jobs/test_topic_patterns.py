@@ -37,6 +37,15 @@ def test_a_pattern_that_does_not_compile_is_told_in_kafkas_words(pattern: str) -
     assert str(caught.value).encode(), "a client is told so"
 
 
+@pytest.mark.parametrize("pattern", ["(" + "a" * 9_999, "[" + "\N{EARTH GLOBE EUROPE-AFRICA}" * 2_499])
+def test_a_message_does_not_repeat_all_of_a_long_pattern(pattern: str) -> None:
+    """A text of Kafka's has 32,767 bytes at most."""
+    with pytest.raises(PatternError) as caught:
+        matcher_of(pattern)
+    assert str(caught.value).startswith(f"SubscribedTopicRegex `{pattern[:1_000]}...` is not a valid ")
+    assert len(str(caught.value).encode()) < 10_000
+
+
 def test_a_pattern_that_is_large_takes_too_much_memory() -> None:
     with pytest.raises(PatternError, match="too large"):
         matcher_of("(a{999}b)" * 1_000)

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.requests import TopicFacts
 
-__all__ = ["Matched", "PatternError", "Renewal", "matcher_of"]
+__all__ = ["Matched", "PatternError", "Renewal", "matcher_of", "shown"]
 
 _MOST_BYTES = 2 << 20
 """Of a compiled pattern, and of what is remembered while it matches."""
 _MOST_INSTRUCTIONS = 2_000
 """Of a compiled pattern. With more of them that memory is too small, and each letter costs them all."""
+_MOST_SHOWN = 1_000
+"""Characters of a pattern, or of RE2's reason, in a message."""
 _OPTIONS = re2.Options()
 _OPTIONS.max_mem = _MOST_BYTES
 _OPTIONS.log_errors = False
@@ -54,8 +56,15 @@ def matcher_of(pattern: str) -> Callable[[str], bool]:
     return lambda name: compiled.fullmatch(name) is not None
 
 
+def shown(text: str) -> str:
+    """A pattern, or what is said of it, as a message has it: Kafka's clients read no long ones."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
 def _invalid(pattern: str, reason: str) -> PatternError:
-    return PatternError(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}.")
+    return PatternError(
+        f"SubscribedTopicRegex `{shown(pattern)}` is not a valid regular expression: {shown(reason)}."
+    )
 
 
 class Matched(NamedTuple):

@@ -107,6 +107,11 @@ def test_version_without_patterns_ignores_them(group):
 def test_pattern_has_a_limit(group):
     s = group()
     assert join(s, pattern="a" * 10_001).error == "INVALID_REGULAR_EXPRESSION"
+    refused = join(s, pattern="\N{EARTH GLOBE EUROPE-AFRICA}" * 2_501)
+    assert (refused.error, refused.error_message) == (
+        "INVALID_REGULAR_EXPRESSION",
+        "a pattern has 10000 bytes at most",
+    )
     assert s.state is None
     assert join(s, pattern="a" * 10_000).error == "NONE"
 

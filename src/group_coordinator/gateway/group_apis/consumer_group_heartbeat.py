@@ -90,16 +90,13 @@ def _resolved(request: Request, *, is_judged: bool) -> guarding.Guard:
     pattern = request.message.subscribed_topic_regex
     if not pattern or request.message.member_epoch < JOIN_EPOCH:
         return (yield guarding.Ask(request))
-    matched: Matched | None = None
-    if len(pattern) <= contract.ConsumerGroupHeartbeatRequest.MAX_PATTERN:
-        matched = yield guarding.Match(pattern)
-        if matched is None:
-            # The client says everything again, and nothing is taken from its group meanwhile.
-            return Errors.COORDINATOR_NOT_AVAILABLE
-    if matched is None or matched.problem is not None:
-        most = contract.ConsumerGroupHeartbeatRequest.MAX_PATTERN
-        message = f"a pattern has {most} characters at most" if matched is None else matched.problem
-        return _refusal(request, Errors.INVALID_REGULAR_EXPRESSION, message)
+    too_long = contract.ConsumerGroupHeartbeatRequest.refuses_pattern(pattern)
+    matched = Matched({}, too_long) if too_long is not None else (yield guarding.Match(pattern))
+    if matched is None:
+        # The client says everything again, and nothing is taken from its group meanwhile.
+        return Errors.COORDINATOR_NOT_AVAILABLE
+    if matched.problem is not None:
+        return _refusal(request, Errors.INVALID_REGULAR_EXPRESSION, matched.problem)
     names = set(matched.topics)
     if is_judged and names:
         names = yield from guarding.allowed_topics(Operation.DESCRIBE, names)
@@ -107,7 +104,7 @@ def _resolved(request: Request, *, is_judged: bool) -> guarding.Guard:
     return (yield guarding.Ask(request._replace(resolved=guarding.Resolution(topics, is_judged))))
 
 
-def _refusal(request: Request, error: Errors, message: str | None) -> Any:
+def _refusal(request: Request, error: Errors, message: str) -> Any:
     return ConsumerGroupHeartbeatResponse(
         version=request.head.api_version,
         throttle_time_ms=0,
