@@ -15,6 +15,7 @@ from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel
 from tests.brokers_log.consumers import AWAY, ConsumerLog
 from tests.brokers_log.kafka import PARTITION, TOPIC, M
+from tests.brokers_log.test_step import DAY_MS
 from tests.brokers_log.watching import ALL, Watching, partitions
 from tests.depth import cases
 
@@ -74,21 +75,29 @@ def without_epochs(pictures: dict[bytes | None, Any]) -> dict[bytes | None, Any]
     return found
 
 
-def check_cuts(records: list[Record], cuts: list[int], config: ObserveConfig) -> None:
-    """Any cut gives the same events in the same order, the same newest pictures, and the same state."""
+def check_cuts(
+    records: list[Record], cuts: list[int], config: ObserveConfig, *, catches_up: bool = False
+) -> None:
+    """Any cut gives the same events in the same order, the same newest pictures, and the same state.
+
+    `catches_up`: the batches come one upon the other, a day after the records.
+    """
     whole, cut = Watching(config), Watching(config)
-    whole.read(records)
+    last_ms = records[-1].timestamp_ms + catches_up * DAY_MS
+    whole.read(records, batch_ms=last_ms)
     for begin, end in pairwise([0, *sorted(cuts), len(records)]):
-        cut.read(records[begin:end], watermark_ms=records[end - 1].timestamp_ms if end else 0)
+        batch_ms = last_ms if catches_up else records[end - 1].timestamp_ms if end else 0
+        cut.read(records[begin:end], batch_ms=batch_ms)
     assert cut.events == whole.events
     assert cut.state == whole.state
     assert without_epochs(cut.newest(Channel.GROUPS)) == without_epochs(whole.newest(Channel.GROUPS))
 
 
+@pytest.mark.parametrize("catches_up", [False, True])
 @pytest.mark.parametrize("config", [ALL, WITHOUT_OFFSETS])
-def test_one_record_at_a_time(config: ObserveConfig) -> None:
+def test_one_record_at_a_time(config: ObserveConfig, catches_up: bool) -> None:
     records = story()
-    check_cuts(records, list(range(1, len(records))), config)
+    check_cuts(records, list(range(1, len(records))), config, catches_up=catches_up)
 
 
 def test_records_that_were_read_before_change_nothing() -> None:
@@ -217,7 +226,8 @@ def test_a_target_without_its_epoch() -> None:
 def test_any_cut_of_any_log(changes: list[Any], data: st.DataObject) -> None:
     records = drawn(changes)
     cuts = data.draw(st.lists(st.integers(0, len(records)), max_size=5))
-    check_cuts(records, cuts, data.draw(st.sampled_from([ALL, WITHOUT_OFFSETS])))
+    config = data.draw(st.sampled_from([ALL, WITHOUT_OFFSETS]))
+    check_cuts(records, cuts, config, catches_up=data.draw(st.booleans()))
 
 
 class Reader:

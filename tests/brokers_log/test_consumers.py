@@ -163,7 +163,7 @@ def test_the_last_member_goes_and_the_group_is_deleted() -> None:
     events = watching.read([log.forget(0), *log.no_more_consumers()])
     assert kinds(events) == ["offsets_deleted", "Empty>Dead", "group_deleted"]
     assert watching.picture is None
-    watching.read([], watermark_ms=log.now_ms + 60_000)
+    watching.read([], batch_ms=60_000)
     assert watching.state is None
 
 
@@ -582,12 +582,12 @@ def test_a_group_with_offsets_that_is_deleted_and_does_not_go_on(is_classic: boo
         watching.read(log.records)
     deletion = [log.delete()] if is_classic else log.no_more_consumers("a-1")
     gone_ms, told = log.now_ms, ["Stable>Dead", "group_deleted"]
-    assert watching.read(deletion) == []
-    assert watching.deadline_ms == gone_ms + 10_000
+    assert watching.read(deletion, batch_ms=5_000) == []
+    assert watching.deadline_ms == 15_000
     begin = len(log.records)
     if follows == "nothing":
-        assert watching.read([], watermark_ms=gone_ms + 9_999) == []
-        events = watching.read([], watermark_ms=gone_ms + 10_000)
+        assert watching.read([], batch_ms=14_999) == []
+        events = watching.read([], batch_ms=15_000)
     elif follows == "a commit":
         events = watching.read([log.commit(0, 6, ms=50)])
     elif follows == "itself":

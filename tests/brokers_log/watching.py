@@ -35,11 +35,14 @@ class Watching:
         self.skipped: Counter[int] = Counter()
         self.results: list[Observed] = []
 
-    def read(self, records: Iterable[Record], watermark_ms: int = 0) -> list[dict[str, Any]]:
-        """Take a batch, with the names that can be found out of its topics; returns its events."""
+    def read(self, records: Iterable[Record], batch_ms: int = 0) -> list[dict[str, Any]]:
+        """Take a batch, with the names that can be found out of its topics; returns its events.
+
+        `batch_ms`: its time, which only goes on where a test lets it.
+        """
         batch = list(records)
         names = {each: self.names[each] for each in topic_ids(batch) if each in self.names}
-        result = step(self.group.encode(), self.state, batch, watermark_ms, self.config, names)
+        result = step(self.group.encode(), self.state, batch, batch_ms, self.config, names)
         self.state, self.deadline_ms = result.state, result.deadline_ms
         self.outputs += result.outputs
         self.skipped += result.skipped

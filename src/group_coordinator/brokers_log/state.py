@@ -41,7 +41,7 @@ class Gone(msgspec.Struct, frozen=True, array_like=True):
 class ObservedGroup(msgspec.Struct, array_like=True):
     """All that is known of one group. Its size depends on its members and offsets, not on its commits.
 
-    Times are in ms of log time: record timestamps, which do not go back.
+    Times but `read_ms` are in ms of log time: record timestamps, which do not go back.
     """
 
     group_id: str
@@ -66,6 +66,8 @@ class ObservedGroup(msgspec.Struct, array_like=True):
     """The group as one of the consumer protocol; None if it is none."""
     gone: Gone | None = None
     """Set between its deletion and what says how that is meant."""
+    read_ms: int = 0
+    """The batch time at which its newest record was read."""
 
     @property
     def generation_id(self) -> int:

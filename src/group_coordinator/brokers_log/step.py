@@ -1,7 +1,10 @@
 """One call of the stateful function for a group at the brokers: state and records in, state and outputs out.
 
 The same arguments give the same result, to the byte. However the log is cut into batches, the events are the
-same, and of pictures the newest. The watermark alone may tell earlier of commits.
+same, and of pictures the newest. Batch time alone may tell earlier of commits.
+
+Log time and batch time are two clocks. An observer that catches up reads records of hours in seconds, and the
+clock of Spark's driver may be ahead of the brokers'. So batch time is compared with batch time.
 """
 
 from __future__ import annotations
@@ -57,9 +60,10 @@ __all__ = ["ObserveConfig", "Observed", "step"]
 _CLASSIC = "classic"
 _NO_NAMES: Mapping[str, str] = {}
 _REMEMBERED_MS = 60_000
-"""A group that is gone is kept for so long, for its place: it may be made again at once."""
+"""A group that is gone is kept for so long in batch time, for its place: it may be made again at once."""
 _GONE_MS = 10_000
-"""The record that says how a deletion is meant stands right behind it, perhaps in the next batch."""
+"""The record that says how a deletion is meant stands right behind it in log time, perhaps in the next batch.
+In batch time it is waited for so long as well."""
 
 
 class ObserveConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +79,8 @@ class ObserveConfig(msgspec.Struct, frozen=True, kw_only=True):
 class Observed(NamedTuple):
     """The result of one call.
 
-    `state`: the group to be stored, None if nothing is known of one. `deadline_ms`: when to call again if
-    nothing comes. `skipped`: the number of records of newer protocols, by kind.
+    `state`: the group to be stored, None if nothing is known of one. `deadline_ms`: the batch time of the
+    next call if nothing comes. `skipped`: the number of records of newer protocols, by kind.
     """
 
     state: bytes | None
@@ -91,27 +95,29 @@ def step(
     key: bytes,
     state: bytes | None,
     records: Iterable[Record],
-    watermark_ms: int,
+    batch_ms: int,
     config: ObserveConfig,
     names: Mapping[str, str] = _NO_NAMES,
 ) -> Observed:
     """Apply `records` of the group with the id `key` (`group_key`) to the stored group, then let time pass.
 
-    `watermark_ms`: log time up to which no more records will come. A record that was read before changes
-    nothing. `names`: the names of topics by id, as far as they are known of `topic_ids` of the records.
+    `batch_ms`: the time of the batch, which is the same if it runs again. A record that was read before
+    changes nothing. `names`: the names of topics by id, as far as they are known of the records' `topic_ids`.
     """
     group = ObservedGroup(key.decode(errors="replace")) if state is None else decode_group(state)
-    watch = _Watch(group, config, names)
+    watch = _Watch(group, batch_ms, config, names)
     for record in in_log_order(records):
         watch.take(record)
-    return watch.end(watermark_ms)
+    return watch.end()
 
 
 class _Watch:
     """The group in hand, and what was told so far."""
 
-    def __init__(self, group: ObservedGroup, config: ObserveConfig, names: Mapping[str, str]) -> None:
-        self._group, self._config, self._names = group, config, names
+    def __init__(
+        self, group: ObservedGroup, batch_ms: int, config: ObserveConfig, names: Mapping[str, str]
+    ) -> None:
+        self._group, self._batch_ms, self._config, self._names = group, batch_ms, config, names
         self._offsets = CommittedOffsets(group.offsets)
         self._untold = {(each.topic, each.partition): each for each in group.untold}
         self._events: list[Event] = []
@@ -127,7 +133,7 @@ class _Watch:
         group = self._group
         if record.offset <= group.read.get(record.partition, -1):
             return
-        group.read[record.partition] = record.offset
+        group.read[record.partition], group.read_ms = record.offset, self._batch_ms
         since_ms = group.now_ms
         group.now_ms = max(since_ms, min(record.timestamp_ms, MOST_MS))
         if group.tell_ms is not None and group.now_ms >= group.tell_ms:
@@ -330,12 +336,13 @@ class _Watch:
 
     # -- the end -----------------------------------------------------------------------------------
 
-    def end(self, watermark_ms: int) -> Observed:
+    def end(self) -> Observed:
         """Let time pass, and give out all."""
-        group = self._group
-        if group.tell_ms is not None and group.tell_ms <= watermark_ms:
+        group, batch_ms = self._group, self._batch_ms
+        gone_ms, forget_ms = group.read_ms + _GONE_MS, group.read_ms + _REMEMBERED_MS
+        if group.tell_ms is not None and group.tell_ms <= batch_ms:
             self._tell_commits()
-        if group.gone is not None and group.gone.at_ms + _GONE_MS <= watermark_ms:
+        if group.gone is not None and gone_ms <= batch_ms:
             self._end_group(group.gone)
         group.offsets, group.untold = self._offsets.encode(), list(self._untold.values())
         outputs = [event_output(event) for event in self._events]
@@ -347,11 +354,10 @@ class _Watch:
             outputs.append(Output(Channel.GROUPS, group.group_id.encode(), value, place=self._pictured))
         outputs += offset_outputs(group.group_id, self._offsets)
 
-        forget_ms = group.now_ms + _REMEMBERED_MS
         is_there = bool(group.picture or group.consumers or group.offsets or group.is_of_newer_protocol)
-        is_known = is_there or (group.place > 0 and forget_ms > watermark_ms)
+        is_known = is_there or (group.place > 0 and forget_ms > batch_ms)
         state = encode_group(group) if is_known else None
-        gone_ms = None if group.gone is None else group.gone.at_ms + _GONE_MS
-        told_ms = min((each for each in (group.tell_ms, gone_ms) if each is not None), default=None)
+        due = (group.tell_ms, None if group.gone is None else gone_ms)
+        told_ms = min((each for each in due if each is not None), default=None)
         deadline_ms = told_ms if is_there else forget_ms if is_known else None
         return Observed(state, deadline_ms, outputs, self._events, self._skipped, self._unreadable)

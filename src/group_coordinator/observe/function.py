@@ -44,6 +44,7 @@ class ObserveFunction(GroupFunction):
 
     `count` is told what each call has seen. Nothing expires here, so time is no matter of promises. The time
     of the batch, which Spark keeps with its plan, only says when commits are told that nothing has followed.
+    It says as well when a group that is gone is told and forgotten.
     """
 
     INPUT_COLUMNS: ClassVar[tuple[str, ...]] = INPUT_COLUMNS
@@ -57,7 +58,7 @@ class ObserveFunction(GroupFunction):
     ) -> Iterator[list[Row]]:
         """See `GroupFunction`."""
         arguments = self._arguments
-        now_ms = state.getCurrentProcessingTimeMs()
+        batch_ms = state.getCurrentProcessingTimeMs()
         log = [Record(BROKERS_LOG, *record) for record in records]
         ids = topic_ids(log)
         names = arguments.names(ids) if ids else {}
@@ -65,7 +66,7 @@ class ObserveFunction(GroupFunction):
             b"" if key[0] is None else bytes(key[0]),
             bytes(state.get[0]) if state.exists else None,
             log,
-            now_ms,
+            batch_ms,
             arguments.config,
             names,
         )
@@ -91,6 +92,6 @@ class ObserveFunction(GroupFunction):
         if observed.state is not None:
             state.update((observed.state,))
             if observed.deadline_ms is not None:
-                state.setTimeoutDuration(max(observed.deadline_ms - now_ms, 1))
+                state.setTimeoutDuration(max(observed.deadline_ms - batch_ms, 1))
         elif state.exists:
             state.remove()
