@@ -131,6 +131,19 @@ def test_what_was_committed_is_told_before_the_group_changes() -> None:
     assert watching.deadline_ms is None
 
 
+def test_each_reset_of_an_empty_group_is_told() -> None:
+    """Whoever undoes the second one needs what the first one has committed."""
+    log, watching = Log(now_ms=0), Watching(MINUTE)
+    watching.read([log.stable(1, M("a", [0, 1])), log.commit(0, 100, ms=997), log.empty(2)])
+    log.commit(0, 0, ms=1_000)
+    log.commit(1, 0, ms=0)
+    log.commit(0, 5_000, ms=25_000)
+    events = watching.read(log.records)
+    assert commits(events) == [(1_999, {0: 0, 1: 0})]
+    assert events[0]["member_id"] == ""
+    assert commits(watching.read([], batch_ms=log.now_ms + 60_000)) == [(26_999, {0: 5_000})]
+
+
 def test_commits_are_left_out_if_somebody_wants_that() -> None:
     log, watching = Log(), Watching(ObserveConfig(offsets=False))
     watching.read([log.stable(1, M("a", [0])), log.commit(0, 1), log.forget(0)])

@@ -83,6 +83,11 @@ class ObservedGroup(msgspec.Struct, array_like=True):
             return self.consumers.members if self.consumers.told_state else None
         return None if self.picture is None else self.picture.members
 
+    @property
+    def committer(self) -> str | None:
+        """The member that commits: none, which is empty, in an Empty group; None if it is not known."""
+        return "" if self.members is not None and not self.members else None
+
     def shown(self) -> GroupPicture | None:
         """The group as tools show it; None if there is no group, or nothing is told of it yet."""
         if self.consumers is not None and self.consumers.told_state:

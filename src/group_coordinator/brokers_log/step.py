@@ -72,8 +72,8 @@ class ObserveConfig(msgspec.Struct, frozen=True, kw_only=True):
     offsets: bool = True
     """Whether commits are read. Most records are commits."""
     commits_interval_ms: int = 60_000
-    """Events tell of the newest commit of each partition in so much time; 0: of all. Pictures of offsets are
-    always the newest."""
+    """Events tell of the newest commit of each partition in so much time; 0: of all. Of an Empty group they
+    tell of all as well. Pictures of offsets are always the newest."""
 
 
 class Observed(NamedTuple):
@@ -174,6 +174,10 @@ class _Watch:
                 if not len(self._offsets):
                     self._show_simple_group()
             return
+        untold = self._untold.get(about)
+        if untold is not None and untold.at_ms < group.now_ms and group.committer == "":
+            # By hand, each is a reset, and to undo the next one somebody needs what this one has committed.
+            self._tell_commits()
         was_empty = not len(self._offsets)
         self._offsets.put(*about, commit.committed, self._next_place())
         if was_empty:
@@ -294,28 +298,16 @@ class _Watch:
     def _tell_commits(self) -> None:
         """Tell of the newest commits: those of one time together, as clients commit partitions together."""
         group = self._group
-        # Members cannot commit in an Empty group. Other commits do not name their member.
-        member_id = "" if group.members is not None and not group.members else None
-        for at_ms, together in groupby(self._untold.values(), lambda each: each.at_ms):
-            topics: dict[tuple[str, str], list[CommittedPartition]] = {}
-            for each in together:
-                offset = self._offsets.get(each.topic, each.partition)
-                assert offset is not None  # noqa: S101 - commits are told before an offset is deleted
-                partition = CommittedPartition(
-                    partition_index=each.partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    metadata=offset.metadata,
-                )
-                topics.setdefault((each.topic, offset.topic_id), []).append(partition)
+        for at_ms, commits in groupby(self._untold.values(), lambda each: each.at_ms):
+            together = list(commits)
             told = OffsetsCommitted(
                 at_ms=at_ms,
                 generation_id=group.generation_id,
-                member_id=member_id,
+                member_id=group.committer,
                 client_id="",
-                topics=[OffsetsOfTopic(name, each, id_ or UNSET) for (name, id_), each in topics.items()],
+                topics=_committed(together, self._offsets),
             )
-            self._emit(each.cause, [told])
+            self._emit(together[-1].cause, [told])
         self._untold.clear()
         group.tell_ms = None
 
@@ -361,3 +353,19 @@ class _Watch:
         told_ms = min((each for each in due if each is not None), default=None)
         deadline_ms = told_ms if is_there else forget_ms if is_known else None
         return Observed(state, deadline_ms, outputs, self._events, self._skipped, self._unreadable)
+
+
+def _committed(commits: Iterable[Untold], offsets: CommittedOffsets) -> list[OffsetsOfTopic]:
+    """The offsets that were committed, by topic."""
+    topics: dict[tuple[str, str], list[CommittedPartition]] = {}
+    for each in commits:
+        offset = offsets.get(each.topic, each.partition)
+        assert offset is not None  # noqa: S101 - commits are told before an offset is deleted
+        partition = CommittedPartition(
+            partition_index=each.partition,
+            committed_offset=offset.offset,
+            committed_leader_epoch=offset.leader_epoch,
+            metadata=offset.metadata,
+        )
+        topics.setdefault((each.topic, offset.topic_id), []).append(partition)
+    return [OffsetsOfTopic(name, each, topic_id or UNSET) for (name, topic_id), each in topics.items()]
