@@ -547,6 +547,16 @@ def test_a_classic_group_with_members_is_upgraded() -> None:
     assert removed["session_timeout_ms"] == 45_000
 
 
+def test_a_member_of_a_classic_group_names_a_topic_that_cannot_be_written_again() -> None:
+    """A subscription is the member's own, and a byte that is not UTF-8 becomes three."""
+    log, watching = ConsumerLog(), Watching()
+    written = log.stable(1, M("c-1", topics=("x" * 20_000, "t")))
+    value = (written.value or b"").replace(b"x" * 20_000, b"\xff" * 20_000)
+    watching.read([written._replace(value=value), log.delete(), log.epoch(2)])
+    assert watching.picture["group_type"] == "consumer"
+    assert subscriptions(watching) == {"c-1": ["t"]}
+
+
 def test_a_group_with_members_is_downgraded() -> None:
     """When the last member of the consumer protocol goes, if a broker's settings say so."""
     log, watching = ConsumerLog(), Watching()

@@ -37,6 +37,7 @@ from group_coordinator.coordinator_state.committed import CommittedOffset
 from group_coordinator.coordinator_state.foreign import MOST_MS
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.gateway.wire import varint_of
 from tests.brokers_log.consumers import AWAY, UNREVOKED, ConsumerLog, topic_id
 from tests.brokers_log.kafka import Log, M, text
 from tests.depth import cases
@@ -303,6 +304,19 @@ def test_a_null_where_a_text_has_to_be() -> None:
 def test_a_text_that_is_not_utf_8_is_read_as_a_broker_reads_it() -> None:
     read = read_record(struct.pack(">hh", 2, 3) + b"a\xffb", None)
     assert read == GroupMetadata("a\ufffdb", None)
+
+
+@pytest.mark.parametrize("topic", [b"t" * 40_000, b"\xff" * 20_000])
+def test_a_text_that_cannot_be_written_again(topic: bytes) -> None:
+    """A byte that is not UTF-8 becomes three."""
+    value = recorded()["member_0"].replace(b"\6bills", varint_of(len(topic) + 1) + topic)
+    assert f"a text of {len(topic)} bytes" in reason(recorded()["key_5"], value)
+
+
+@pytest.mark.parametrize("length", [0, 7, 9])
+def test_a_hash_of_another_length(length: int) -> None:
+    value = recorded()["epoch_0"][:-1] + bytes((1, 0, length)) + b"h" * length
+    assert reason(recorded()["key_3"], value) == f"a hash of {length} bytes, and not of 8"
 
 
 def test_numbers_that_no_reader_takes_are_within_limits() -> None:

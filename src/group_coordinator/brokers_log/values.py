@@ -7,12 +7,21 @@ from uuid import UUID
 
 from group_coordinator.coordinator_state.foreign import MOST_MS
 from group_coordinator.gateway.errors import FrameError
-from group_coordinator.gateway.wire import Place
+from group_coordinator.gateway.wire import LONGEST_TEXT, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["UUID_BYTES", "NewerError", "limited_ms", "read_value", "text", "text_or_none", "uuid_of"]
+__all__ = [
+    "UUID_BYTES",
+    "NewerError",
+    "is_writable",
+    "limited_ms",
+    "read_value",
+    "text",
+    "text_or_none",
+    "uuid_of",
+]
 
 UUID_BYTES = 16
 
@@ -50,7 +59,17 @@ def text(place: Place) -> str:
 def text_or_none(place: Place) -> str | None:
     """Read a text; None for null."""
     found = place.text_or_null()
-    return None if found is None else found.decode(errors="replace")
+    if found is None:
+        return None
+    read = found.decode(errors="replace")
+    if not is_writable(read):
+        raise FrameError(f"a text of {len(found)} bytes before {place.at}, which cannot be written again")
+    return read
+
+
+def is_writable(read: str) -> bool:
+    """Whether a text is short enough for Kafka's messages. A byte that is not UTF-8 has become three."""
+    return len(read.encode()) <= LONGEST_TEXT
 
 
 def limited_ms(ms: int) -> int:

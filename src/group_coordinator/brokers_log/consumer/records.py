@@ -20,6 +20,7 @@ from group_coordinator.brokers_log.values import (
     text_or_none,
     uuid_of,
 )
+from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.wire import Place
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 _NEWEST_VALUE = _FLEXIBLE = 0
+_HASH_BYTES = 8
 _TAG_OF_HASH = _TAG_OF_CLASSIC = 0
 
 ById: TypeAlias = dict[str, set[int]]
@@ -151,7 +153,10 @@ def _read(value: bytes | None, read: Callable[[Place], T]) -> T | None:
 
 def _epoch_and_hash(place: Place) -> GroupEpoch:
     epoch, tags = place.number(4), place.tags()
-    return GroupEpoch(epoch, int.from_bytes(tags.get(_TAG_OF_HASH, b"")))
+    metadata_hash = tags.get(_TAG_OF_HASH, bytes(_HASH_BYTES))
+    if len(metadata_hash) != _HASH_BYTES:
+        raise FrameError(f"a hash of {len(metadata_hash)} bytes, and not of {_HASH_BYTES}")
+    return GroupEpoch(epoch, int.from_bytes(metadata_hash))
 
 
 def _assignment_epoch(place: Place) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from group_coordinator.brokers_log.consumer.records import MemberFacts
+from group_coordinator.brokers_log.values import is_writable
 from group_coordinator.coordinator_state.consumer.partitions import pack, unpack
 from group_coordinator.coordinator_state.consumer.states import GroupState, MemberState
 from group_coordinator.coordinator_state.consumer_protocol import (
@@ -246,7 +247,7 @@ def _of_classic(member: PicturedMember, epoch: int) -> WatchedMember:
     facts = MemberFacts(
         client_id=member.client_id,
         client_host=member.client_host,
-        topics=tuple(sorted(set(topics))),
+        topics=tuple(sorted(filter(is_writable, set(topics)))),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         group_instance_id=member.group_instance_id,
         session_timeout_ms=member.session_timeout_ms,
