@@ -1,4 +1,4 @@
-"""The records of `coordinator.sides`, which say the side that each group is on."""
+"""The records of `coordinator.sides`, which say the side that each group is on, and the name of the guard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import msgspec
 
 from group_coordinator.coordinator_state.foreign import Ms
 
-__all__ = ["Side", "SideRecord", "other"]
+__all__ = ["GUARD_TYPE", "Side", "SideRecord", "other"]
+
+GUARD_TYPE = "group-coordinator-guard"
+"""The guard's protocol type, protocol and `group.instance.id`. It is a member of the brokers' group, and
+keeps all others out while the group is at the coordinator (`client/brokers_guard.py`)."""
 
 Side = Literal["coordinator", "brokers"]
 

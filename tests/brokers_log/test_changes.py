@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.events import AnyEvent
+from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.sides import GUARD_TYPE
 from group_coordinator.history.story import Story
 from tests.brokers_log.kafka import Log, M
 from tests.brokers_log.watching import Watching, kinds
@@ -227,6 +229,42 @@ def test_two_members_with_one_instance_are_one_restart() -> None:
     watching.read([log.stable(1, M("i-1", instance="i"))])
     events = watching.read([log.stable(2, M("i-2", instance="i"), M("i-3", instance="i"))])
     assert kinds(events)[:2] == ["fenced i-1 by i-2", "added i-3"]
+
+
+# -- the guard of a group that is at the coordinator ------------------------------------------------------
+
+
+def guarded(log: Log, generation: int, member_id: str) -> Record:
+    guard = M(member_id, instance=GUARD_TYPE)
+    value = log.group_value(GUARD_TYPE, generation, GUARD_TYPE, member_id, [guard], log.now_ms + 1)
+    return log.write(log.group_key, value)
+
+
+def test_the_guard_is_no_member_and_its_renewals_are_not_told() -> None:
+    log, watching = Log(), Watching()
+    watching.read([log.stable(1, M("c1-a")), log.empty(2)])
+    events = watching.read([guarded(log, 3, "guard-1")])
+    assert kinds(events) == ["Empty>PreparingRebalance", "PreparingRebalance>Empty"]
+    assert begun(events) == ("unknown", "the guard came: the group is at the coordinator")
+    assert (watching.picture["state"], watching.picture["members"]) == ("Empty", [])
+    assert (watching.picture["protocol_type"], watching.picture["leader"]) == (GUARD_TYPE, None)
+    told = len(watching.outputs)
+    watching.read([guarded(log, 3, f"guard-{number}") for number in range(2, 9)])
+    assert len(watching.outputs) == told
+    assert begun(watching.read([log.empty(4)])) == ("unknown", "the guard went")
+    assert begun(watching.read([log.stable(5, M("c1-b"))])) == ("member_joined", "c1-b joined")
+
+
+def test_the_guard_is_the_first_member_of_a_group() -> None:
+    log, watching = Log(), Watching()
+    events = watching.read([guarded(log, 1, "guard-1")])
+    assert kinds(events) == ["group_created", "Empty>PreparingRebalance", "PreparingRebalance>Empty"]
+
+
+def test_a_group_with_the_guard_that_is_older_than_the_log() -> None:
+    log, watching = Log(), Watching()
+    assert kinds(watching.read([guarded(log, 7, "guard-1")])) == [">Empty"]
+    assert watching.picture["members"] == []
 
 
 # -- what the log has not --------------------------------------------------------------------------------

@@ -4,6 +4,9 @@ Kafka writes a group down when it is Stable or Empty, and never while it rebalan
 by the states before and after it, and by the time at which its join phase ended. In between the group was in
 the states of the state diagram, so these moves are told. Kafka does not write down why a rebalance began, or
 why a member went. So the cause is unknown, and the reason says what has changed.
+
+The guard of a group that is at the coordinator reads nothing, so it is told as no member. Each gateway renews
+it under another member id.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from group_coordinator.coordinator_state.events import (
     StateChanged,
 )
 from group_coordinator.coordinator_state.responses import GroupPicture
+from group_coordinator.coordinator_state.sides import GUARD_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,6 +66,7 @@ def changed(
     if before is None and written.generation_id <= (1 if written.members else 0):
         events.append(GroupCreated(at_ms=joined_ms))
         before = empty_group(written.group_id, joined_ms)
+    written = _without_guard(written)
     after = replace(written, state_timestamp_ms=at_ms if written.members else joined_ms)
     if before is None:
         return after, [*_first_seen(after)]
@@ -97,6 +102,13 @@ def empty_group(group_id: str, at_ms: int) -> GroupPicture:
         members=[],
         state_timestamp_ms=at_ms,
     )
+
+
+def _without_guard(written: GroupPicture) -> GroupPicture:
+    """The group that the guard keeps, as an Empty one. The guard's protocol says that it is there."""
+    if written.protocol_name != GUARD_TYPE:
+        return written
+    return replace(written, state=GroupState.EMPTY, leader=None, members=[])
 
 
 # -- events ----------------------------------------------------------------------------------------------
@@ -144,7 +156,8 @@ def _rebalanced(
             join_phase_ms=None,
         )
     # Nothing but a join begins a rebalance of a group without members.
-    cause = RebalanceCause.UNKNOWN if before.members else RebalanceCause.MEMBER_JOINED
+    is_first_join = not before.members and after.members
+    cause = RebalanceCause.MEMBER_JOINED if is_first_join else RebalanceCause.UNKNOWN
     reason = "; ".join(_facts(before, after, members)) or NOTHING_CHANGED
     yield StateChanged(**now, from_=before.state, to=_PREPARING, reason=reason, cause=cause)
     now["generation_id"] = after.generation_id
@@ -222,6 +235,9 @@ def _facts(before: GroupPicture, after: GroupPicture, members: _Members) -> Iter
         yield f"generations not written down: {last - first + 1}"
     elif last < first - 1:
         yield f"generation {before.generation_id} was before: the group was made again, or records are lost"
+    was_kept, is_kept = before.protocol_name == GUARD_TYPE, after.protocol_name == GUARD_TYPE
+    if is_kept != was_kept:
+        yield "the guard came: the group is at the coordinator" if is_kept else "the guard went"
     if members.gone:
         yield f"{_names(members.gone)} went"
     if members.restarted:

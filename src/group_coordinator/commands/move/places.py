@@ -16,13 +16,13 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.brokers_admin import BrokersAdmin
-from group_coordinator.client.brokers_guard import GUARD_TYPE, BrokersGuard, is_guard
+from group_coordinator.client.brokers_guard import BrokersGuard, is_guard
 from group_coordinator.client.channel import settings_of
 from group_coordinator.client.descriptions import GroupDescription, MemberDescription
 from group_coordinator.client.sides_log import SidesLog
 from group_coordinator.commands.move.steps import Offsets, Seen
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.sides import SideRecord
+from group_coordinator.coordinator_state.sides import GUARD_TYPE, SideRecord
 
 __all__ = ["AtBrokers", "AtCoordinator", "SidesTopic"]
 
