@@ -297,6 +297,15 @@ def test_generations_that_were_not_written_down() -> None:
     assert begun(events)[1] == "nothing has changed that is written down"
 
 
+@pytest.mark.parametrize("generation", [1, 9])
+def test_a_member_is_no_cause_if_generations_were_not_written_down(generation: int) -> None:
+    log, watching = Log(), Watching()
+    watching.read([log.empty(2)])
+    cause, reason = begun(watching.read([log.stable(generation, M("a"))]))
+    assert cause == "unknown"
+    assert reason.endswith("; a joined")
+
+
 def test_a_generation_that_is_less() -> None:
     log, watching = Log(), Watching()
     watching.read([log.stable(9, M("a"))])

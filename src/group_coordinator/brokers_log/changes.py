@@ -155,8 +155,9 @@ def _rebalanced(
             client_host=member.client_host,
             join_phase_ms=None,
         )
-    # Nothing but a join begins a rebalance of a group without members.
-    is_first_join = not before.members and after.members
+    # Nothing but a join begins a rebalance of a group without members. Generations that are missing had some.
+    is_next = after.generation_id == before.generation_id + 1
+    is_first_join = is_next and not before.members and after.members
     cause = RebalanceCause.MEMBER_JOINED if is_first_join else RebalanceCause.UNKNOWN
     reason = "; ".join(_facts(before, after, members)) or NOTHING_CHANGED
     yield StateChanged(**now, from_=before.state, to=_PREPARING, reason=reason, cause=cause)
