@@ -58,7 +58,8 @@ class ConsumerLog(Log):
     def key_of(self, kind: int) -> bytes:
         return struct.pack(">h", kind) + text_of_key(self.group)
 
-    def epoch(self, epoch: int, *, metadata_hash: int = 0, ms: int = 0) -> Record:
+    def epoch(self, epoch: int, *, metadata_hash: int = 1, ms: int = 0) -> Record:
+        """`metadata_hash`: of the topics that members name; 0 if there are none, and up to Kafka 4.0."""
         tags = {0: struct.pack(">q", metadata_hash)} if metadata_hash else {}
         return self.write(self.key_of(3), struct.pack(">hi", 0, epoch) + _tags(tags), ms)
 

@@ -433,6 +433,20 @@ def test_a_group_that_is_older_than_the_log() -> None:
     assert members(watching)["b-1"] == ("t1", "", 9)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "metadata_hash", "told"),
+    [(1, 0, "group_created"), (2, 1, "group_created"), (2, 0, ">Assigning")],
+)
+def test_a_group_is_new_if_it_can_have_begun_with_its_epoch(
+    epoch: int, metadata_hash: int, told: str
+) -> None:
+    """Up to Kafka 4.0 epoch 2 is a second one, of which compaction has left nothing else."""
+    log, watching = ConsumerLog(), Watching()
+    log.member("a-1", "t", ms=5)
+    log.epoch(epoch, metadata_hash=metadata_hash)
+    assert kinds(watching.read(log.records))[0] == told
+
+
 def test_epochs_that_compaction_has_taken() -> None:
     log, watching = ConsumerLog(), Watching()
     first_member(log)

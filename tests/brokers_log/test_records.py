@@ -210,7 +210,7 @@ def test_the_versions_that_are_written_by_hand_are_those_of_kafka() -> None:
     of_consumers = ConsumerLog(GROUP)
     assert of_consumers.pattern("a.*").key == recorded()["key_16"]
     for record, kind, name in (
-        (of_consumers.epoch(7), 3, "epoch_0"),
+        (of_consumers.epoch(7, metadata_hash=0), 3, "epoch_0"),
         (of_consumers.epoch(7, metadata_hash=-2), 3, "epoch_0_with_hash"),
         (of_consumers.member("m", "bills", "orders"), 5, "member_0"),
         (of_consumers.assigned(6), 6, "assignment_epoch_0"),

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["take"]
 
 _FIRST_EPOCHS = 2
-"""A group begins with epoch 1, or with 2 since Kafka 4.4."""
+"""A group begins with epoch 1, or with 2 since Kafka 4.4 if its member names topics."""
 
 
 def take(telling: Telling, record: ConsumerRecord) -> Iterator[Event]:
@@ -75,7 +75,7 @@ def _begin_epoch(telling: Telling, epoch: int, metadata_hash: int) -> Iterator[E
     group = telling.group
     telling.is_changed = True
     if not telling.is_told:
-        yield from _first_seen(telling, epoch)
+        yield from _first_seen(telling, epoch, metadata_hash)
     went = [each for each in group.members.values() if each.is_leaving]
     for member in went:
         del group.members[member.member_id]
@@ -99,13 +99,15 @@ def _begin_epoch(telling: Telling, epoch: int, metadata_hash: int) -> Iterator[E
     yield from telling.tell_state(reason, cause, is_whole=not missing)
 
 
-def _first_seen(telling: Telling, epoch: int) -> Iterator[Event]:
+def _first_seen(telling: Telling, epoch: int, metadata_hash: int) -> Iterator[Event]:
     """The group is new, or its older records are not there."""
     group = telling.group
     group.members = {name: it for name, it in group.members.items() if not it.is_leaving}
     members = [(each, each.facts) for each in group.members.values() if each.facts is not None]
     group.told_state, group.state_timestamp_ms = GroupState.EMPTY, telling.now_ms
-    if epoch <= _FIRST_EPOCHS and len(members) <= 1:
+    # Kafka 4.4 writes a hash if there are those topics. Up to 4.0 there is none, and epoch 2 is a second one.
+    is_first = epoch < _FIRST_EPOCHS or (epoch == _FIRST_EPOCHS and metadata_hash != 0)
+    if is_first and len(members) <= 1:
         yield GroupCreated(**telling.now)
         for member, facts in members:
             yield from telling.added(member, facts)
