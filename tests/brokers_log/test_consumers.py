@@ -314,6 +314,17 @@ def test_a_topic_grows() -> None:
     assert moves(events)[-1] == ("Stable", "topics_changed", "a-1 is at epoch 4", 200)
 
 
+def test_the_first_hash_may_be_that_of_newer_brokers() -> None:
+    log, watching = ConsumerLog(), Watching()
+    log.member("a-1", "t", ms=5)
+    log.epoch(1, metadata_hash=0)
+    log.assigned(1)
+    log.share("a-1", 1)
+    watching.read(log.records)
+    (move,) = moves(watching.read([log.epoch(2, metadata_hash=5, ms=3_000)]))
+    assert move[1:3] == ("unknown", "topics changed, or the brokers were upgraded")
+
+
 def test_a_new_epoch_for_nothing_that_is_written_down() -> None:
     log, watching = ConsumerLog(), Watching()
     first_member(log)

@@ -86,7 +86,7 @@ def _begin_epoch(telling: Telling, epoch: int, metadata_hash: int) -> Iterator[E
     # Kafka writes an epoch together with its cause.
     news = [each for each in group.news if each.at_ms == telling.now_ms]
     if not news and metadata_hash != group.metadata_hash:
-        news = [News(RebalanceCause.TOPICS_CHANGED, "topics changed", telling.now_ms)]
+        news = [_other_hash(group.metadata_hash, telling.now_ms)]
     before, group.epoch, group.metadata_hash, group.news = group.epoch, epoch, metadata_hash, []
     missing = _missing(before, epoch)
     causes = {each.cause for each in news}
@@ -97,6 +97,13 @@ def _begin_epoch(telling: Telling, epoch: int, metadata_hash: int) -> Iterator[E
     what = list(dict.fromkeys(each.what for each in news))
     reason = "; ".join([*missing, *([names(what)] if what else ())]) or NOTHING_CHANGED
     yield from telling.tell_state(reason, cause, is_whole=not missing)
+
+
+def _other_hash(before: int, at_ms: int) -> News:
+    if before:
+        return News(RebalanceCause.TOPICS_CHANGED, "topics changed", at_ms)
+    # Brokers that are upgraded from Kafka 4.0 write the first hash of each group.
+    return News(RebalanceCause.UNKNOWN, "topics changed, or the brokers were upgraded", at_ms)
 
 
 def _first_seen(telling: Telling, epoch: int, metadata_hash: int) -> Iterator[Event]:
