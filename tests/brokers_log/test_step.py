@@ -356,6 +356,13 @@ def test_one_record_at_a_time(config: ObserveConfig) -> None:
     check_cuts(records, list(range(1, len(records))), config)
 
 
+def test_a_record_of_a_group_that_is_not_known_says_nothing_of_later_times() -> None:
+    log = Log()
+    log.delete(ms=1_000)
+    log.stable(1, M("a"), ms=20, joined_ms=500)
+    check_cuts(log.records, [1], ALL)
+
+
 @pytest.mark.parametrize("config", [ALL, ObserveConfig(offsets=False)])
 def test_one_record_at_a_time_long_after_it_was_written(config: ObserveConfig) -> None:
     records = story()

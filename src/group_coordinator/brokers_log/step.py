@@ -155,6 +155,9 @@ class _Watch:
                 self._unreadable.append((record, read))
             case _:
                 self._take_of_consumers(record, read)
+        if not group.place and not self._is_there():
+            # No state is kept of it, so the next batch does not know this time.
+            group.now_ms = 0
 
     # -- records -----------------------------------------------------------------------------------
 
@@ -328,6 +331,10 @@ class _Watch:
 
     # -- the end -----------------------------------------------------------------------------------
 
+    def _is_there(self) -> bool:
+        group = self._group
+        return bool(group.picture or group.consumers or len(self._offsets) or group.is_of_newer_protocol)
+
     def end(self) -> Observed:
         """Let time pass, and give out all."""
         group, batch_ms = self._group, self._batch_ms
@@ -346,7 +353,7 @@ class _Watch:
             outputs.append(Output(Channel.GROUPS, group.group_id.encode(), value, place=self._pictured))
         outputs += offset_outputs(group.group_id, self._offsets)
 
-        is_there = bool(group.picture or group.consumers or group.offsets or group.is_of_newer_protocol)
+        is_there = self._is_there()
         is_known = is_there or (group.place > 0 and forget_ms > batch_ms)
         state = encode_group(group) if is_known else None
         due = (group.tell_ms, None if group.gone is None else gone_ms)
