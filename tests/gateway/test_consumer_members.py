@@ -19,7 +19,7 @@ from group_coordinator.coordinator_state.requests import (
     TopicMetadataRequest,
 )
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse
-from group_coordinator.gateway import codec
+from group_coordinator.gateway import codec, rules
 from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis.guarding import Resolution
@@ -427,6 +427,31 @@ def test_a_pattern_of_so_many_topics_that_no_more_has_room_than_their_names(gate
     assert asked.resolved.topics == list(many)
     # The watcher of topics tells the group of their partitions.
     assert asked.topics == []
+
+
+def test_topics_of_a_pattern_are_not_looked_at_again(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred bytes of a client may stand for 10,000 topics, which Kafka has named itself."""
+    sizes: list[int] = []
+    read = rules.read_request
+    monkeypatch.setattr(
+        rules, "read_request", lambda record, config: sizes.append(len(record.value)) or read(record, config)
+    )
+    many = {f"topic-{number:05}": TopicFacts(f"topic-{number:05}", 1, "i" * 64) for number in range(8_000)}
+    message = full(subscribed_topic_names=None, subscribed_topic_regex="topic-.*")
+    gateway.ask(message, resolved=Resolution(list(many.values()), is_judged=False))
+    assert len(gateway.log) == 1
+    assert sizes
+    assert max(sizes) < 1_000
+
+
+def test_a_pattern_that_matches_more_than_a_record_holds_is_refused(gateway: Gateway) -> None:
+    many = [TopicFacts(f"{number:05}".ljust(249, "t"), 1, "i" * 22) for number in range(8_000)]
+    message = full(subscribed_topic_names=None, subscribed_topic_regex=".*")
+    gateway.ask(message, resolved=Resolution(many, is_judged=False))
+    assert gateway.log == []
+    assert [each.error_code for each in gateway.answered] == [Errors.INVALID_REQUEST]
 
 
 def test_topics_that_a_pattern_matches_from_now_on_are_told_to_the_group(gateway: Gateway) -> None:

@@ -80,13 +80,17 @@ class ConsumerHeartbeats:
     ) -> None:
         """Take the heartbeat of a member, or of a program that becomes one. `request`: as it came."""
         self._renewals.heard(client, beat.group_id, beat.member_id)
-        if beat.is_bare and self._rules.refuses(beat, record_of(beat), now_s) is None:
+        # As the client has sent it: what Kafka has said of very many topics need not be looked at again.
+        error = self._rules.refuses_to(client.name, beat, record_of(beat), now_s)
+        if error is not None:
+            self._tell(request, beat, client, reply, Verdict(error.value))
+        elif beat.is_bare:
             client.accepted = Beat.of_consumer(beat)
             self.again(client.accepted, lambda told: reply(to_kafka(request, [told])))
-            return
-        client.asked = request
-        beat = _with_resolution(beat, request.resolved, client)
-        self._put_with_hints(beat, client, now_s, partial(self._tell, request, beat, client, reply))
+        else:
+            client.asked = request
+            beat = _with_resolution(beat, request.resolved, client)
+            self._put_with_hints(beat, client, now_s, partial(self._tell, request, beat, client, reply))
 
     def again(self, beat: Beat, answer: Callable[[ConsumerGroupHeartbeatResponse], None]) -> None:
         """Take a heartbeat that says that its member is alive."""
@@ -136,8 +140,7 @@ class ConsumerHeartbeats:
     ) -> None:
         """Send a heartbeat to the log by itself. If it names topics, it has what Kafka knows of them."""
         place, names = self._hold(beat.group_id, now_s), beat.subscribed_topic_names
-        # Kafka is not asked about topics of one that is refused.
-        if self._topics is None or not names or self._rules.refuses(beat, record_of(beat), now_s) is not None:
+        if self._topics is None or not names:
             self._put(beat, client, now_s, answer, place)
             return
 
@@ -160,15 +163,14 @@ class ConsumerHeartbeats:
         answer: Callable[[Verdict], None],
         place: Place,
     ) -> None:
-        record = record_of(beat)
-        if beat.topics and len(record.value) > self._rules.config.max_request_bytes:
+        record, most_bytes = record_of(beat), self._rules.config.max_request_bytes
+        if beat.topics and len(record.value) > most_bytes:
             # Its topics are known later.
             beat = msgspec.structs.replace(beat, topics=[])
             record = record_of(beat)
-        error = self._rules.refuses_to(client.name, beat, record, now_s)
-        if error is not None:
+        if len(record.value) > most_bytes:
             place([])
-            answer(Verdict(error.value))
+            answer(Verdict(self._rules.too_large(beat, now_s).value))
             return
         self._beats.add_full(Beat.of_consumer(beat), client.later(answer), now_s)
         place([Outgoing(beat, record, now_s)])
