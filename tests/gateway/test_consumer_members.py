@@ -697,6 +697,19 @@ def test_a_pattern_is_matched_before_the_stream_is_asked(connection: Connection)
     )
 
 
+def test_the_topics_of_a_pattern_count_while_their_heartbeat_waits(connection: Connection) -> None:
+    talk, pending = connection.talk, connection.talk.gateway.pending
+    connection.send(full(**BY_PATTERN))
+    before = pending.bytes
+    many = {f"a{number:05}": TopicFacts(f"a{number:05}", 4, str(IDS["a"])) for number in range(5_000)}
+    talk.gateway.matched.pop()[1](Matched(many))
+    talk.loop.run()
+    (join,) = connection.gateway.log
+    assert pending.bytes - before == pytest.approx(len(msgspec.json.encode(join)), rel=0.3)
+    connection.coordinate()
+    assert (pending.bytes, pending.count) == (0, 0)
+
+
 def test_a_pattern_that_does_not_compile_never_comes_to_the_stream(connection: Connection) -> None:
     talk = connection.talk
     connection.send(full(**BY_PATTERN))

@@ -166,6 +166,11 @@ class Pending:
         self.count += 1
         self.bytes += size
 
+    def grow(self, holding: Holding, size: int) -> None:
+        """One of those that wait takes so many bytes more."""
+        holding.bytes += size
+        self.bytes += size
+
     def remove(self, holding: Holding, api_key: int, size: int) -> None:
         """One is answered."""
         self.by_api[api_key] -= 1

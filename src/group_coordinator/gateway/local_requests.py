@@ -80,6 +80,13 @@ class Unanswered:
         self._services.pending.add(holding, api_key, size)
         return slot
 
+    def grow(self, slot: LocalSlot, size: int) -> None:
+        """One takes so many bytes more, because something was found out for it."""
+        if (counted := self._waiting.get(slot)) is not None:
+            holding, api_key, before = counted
+            self._waiting[slot] = holding, api_key, before + size
+            self._services.pending.grow(holding, size)
+
     def end(self, slot: LocalSlot) -> None:
         """One is answered."""
         # A client that has gone waits for nothing, although its request may be answered later.
@@ -201,6 +208,8 @@ class LocalRequests:
             return
         if not wanted.is_last:
             self._holders.add(slot)
+        if wanted.request.resolved is not None:
+            self._unanswered.grow(slot, wanted.request.resolved.size)
         in_turn = self._client.in_turn
         self._services.answer(
             wanted.request,

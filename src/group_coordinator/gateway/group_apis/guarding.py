@@ -31,6 +31,8 @@ AT_ONCE = 200
 """Groups of one request that are asked about at a time."""
 GROUP_DENIED = Errors.GROUP_AUTHORIZATION_FAILED.value
 TOPIC_DENIED = Errors.TOPIC_AUTHORIZATION_FAILED.value
+_TOPIC_BYTES = 80
+"""As much as the record of a heartbeat has for a topic beside its name."""
 
 
 class Ask(NamedTuple):
@@ -60,6 +62,11 @@ class Resolution(NamedTuple):
 
     topics: Sequence[TopicFacts]
     is_judged: bool
+
+    @property
+    def size(self) -> int:
+        """About the bytes that they take in a record: each name twice, and an id."""
+        return sum(_TOPIC_BYTES + 2 * len(each.name) for each in self.topics)
 
 
 Guard: TypeAlias = Generator[Iterable[Right] | Ask | AskBroker | Match, Any, Any]
