@@ -134,7 +134,7 @@ def take_part(servers: str, java: dict[str, str], directory: Path, name: str) ->
         wait_for(lambda: measuring.metrics().get(("group_coordinator_lag_measured_timestamp_seconds",)))
         wait_for(lambda: history.metrics().get(("group_coordinator_history_rows_merged_total", "events")))
         events = told("events", "--group", "seen", "--events-topic", job.topics["events"], *connected)
-        assert "member_added" in events.stdout, events.stderr
+        assert " joined from " in events.stdout, events.stderr
         examine(job, servers, file)
     finally:
         for each in running:
