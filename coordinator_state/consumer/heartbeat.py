@@ -255,6 +255,7 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
     else:
         member = predecessor
     if not request.is_bare and member.has_said(request.request_id):
+        _hear_from(turn, member)
         return _where(turn, member)
     names_another = predecessor is not None and request.server_assignor not in (None, member.server_assignor)
     _update(turn, member, request)

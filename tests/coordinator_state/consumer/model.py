@@ -71,8 +71,10 @@ class Member:
     is_away: bool = False
     since: dict[Key, int] = field(default_factory=dict)
     """All that it may hold, and from which of its epochs on."""
+    former: set[Key] = field(default_factory=set)
+    """The part of that which is of a topic whose name another one has now."""
     revoking: Partitions = frozenset()
-    """The part of that which it has to give up ..."""
+    """The part that it has to give up ..."""
     revoke_until_ms: int | None = None
     """... until then."""
     names: tuple[str, ...] = ()
@@ -120,6 +122,7 @@ class ConsumerModel(TimedModel):
         self._assigned_ms: int | None = None
         """When the work was divided last, in log time."""
         self._metadata_version = 0
+        self._topic_ids: dict[str, str] = {}
         self._group: ConsumerGroup | None = None
 
         # What is true within one call, or one request, only.
@@ -376,7 +379,8 @@ class ConsumerModel(TimedModel):
             return NO_GROUP
         if member is None:
             return UNKNOWN
-        had_since = (member.since.get((each.topic, each.partition), INT32_MAX) for each in commits)
+        since = {each: at for each, at in member.since.items() if each not in member.former}
+        had_since = (since.get((each.topic, each.partition), INT32_MAX) for each in commits)
         current = AWAY_EPOCH if member.is_away else member.epoch
         is_in_time = epoch == current or (epoch < current and all(it <= epoch for it in had_since))
         return NONE if is_in_time else STALE
@@ -396,7 +400,7 @@ class ConsumerModel(TimedModel):
     def _group_begins(self, event: told.GroupCreated | told.GroupTypeChanged) -> None:
         assert self.state == DEAD
         assert event.generation_id == 1
-        self.state, self.generation, self._metadata_version = EMPTY, 1, 0
+        self.state, self.generation, self._metadata_version, self._topic_ids = EMPTY, 1, 0, {}
         self._forgotten_ms = self._assigned_ms = None
         self.clocks.shifts = {} if not self.clocks.shifts else self.clocks.shifts
 
@@ -453,6 +457,7 @@ class ConsumerModel(TimedModel):
         assert (self._ask.member_id, self._ask.epoch) == (event.member_id, AWAY_EPOCH)
         member.is_away, member.revoke_until_ms = True, None
         member.since = {each: since for each, since in member.since.items() if each not in member.revoking}
+        member.former &= member.since.keys()
         member.revoking = frozenset()
 
     def _member_reconciled(self, event: told.MemberReconciled) -> None:
@@ -463,6 +468,7 @@ class ConsumerModel(TimedModel):
         # What it gets back that it has given up, it has from now on.
         kept = {each: since for each, since in member.since.items() if each in before | member.revoking}
         member.since = {each: kept.get(each, event.member_epoch) for each in sorted(held)}
+        member.former &= kept.keys() & held
         if member.assigned != before:
             self._changed.add(event.member_id)
         if not member.revoking:
@@ -482,6 +488,12 @@ class ConsumerModel(TimedModel):
     def _topics_changed(self, event: told.TopicsChanged) -> None:
         assert event.metadata_version > self._metadata_version, "a version of metadata comes twice"
         self._metadata_version = event.metadata_version
+        for topic in event.topics:
+            topic_id = topic.topic_id or ""
+            if self._topic_ids.setdefault(topic.name, topic_id) != topic_id:
+                self._topic_ids[topic.name] = topic_id
+                for member in self.members.values():
+                    member.former |= {each for each in member.since if each[0] == topic.name}
 
     def _subscription_changed(self, event: told.SubscriptionChanged) -> None:
         self._names(self.members[event.member_id], event.topics)
