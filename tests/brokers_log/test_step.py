@@ -72,7 +72,7 @@ def test_a_commit_is_told_with_the_id_of_its_topic_if_the_log_has_it() -> None:
     tag = b"\1\0\x10" + topic_id.bytes
     value = struct.pack(">hqi", 4, 6, -1) + b"\1" + struct.pack(">q", log.now_ms) + tag
     watching.read([log.write(log.offset_key("t", 1), value, 0)])
-    (event,) = watching.read([], watermark_ms=log.now_ms + 60_000)
+    (event,) = watching.read([], batch_ms=log.now_ms + 60_000)
     told = [
         (each.get("topic_id"), [it["partition_index"] for it in each["partitions"]])
         for each in event["topics"]
