@@ -72,7 +72,7 @@ class Member:
     since: dict[Key, int] = field(default_factory=dict)
     """All that it may hold, and from which of its epochs on."""
     former: set[Key] = field(default_factory=set)
-    """The part of that which is of a topic whose name another one has now."""
+    """The part of that which may be of a topic whose name another one has now: events have names."""
     revoking: Partitions = frozenset()
     """The part that it has to give up ..."""
     revoke_until_ms: int | None = None
@@ -379,11 +379,14 @@ class ConsumerModel(TimedModel):
             return NO_GROUP
         if member is None:
             return UNKNOWN
-        since = {each: at for each, at in member.since.items() if each not in member.former}
-        had_since = (since.get((each.topic, each.partition), INT32_MAX) for each in commits)
+        keys = {(each.topic, each.partition) for each in commits}
         current = AWAY_EPOCH if member.is_away else member.epoch
-        is_in_time = epoch == current or (epoch < current and all(it <= epoch for it in had_since))
-        return NONE if is_in_time else STALE
+        if epoch >= current:
+            return NONE if epoch == current else STALE
+        if keys & member.former:
+            told = {code for answer in self._answers[ask.request_id] for _, code in codes_in(answer.response)}
+            return STALE if Errors[STALE].value in told else NONE
+        return NONE if all(member.since.get(each, INT32_MAX) <= epoch for each in keys) else STALE
 
     def _handle_fetch(self, ask: OffsetFetchRequest) -> None:
         error, member = NONE, self.members.get(ask.member_id or "")
@@ -468,7 +471,7 @@ class ConsumerModel(TimedModel):
         # What it gets back that it has given up, it has from now on.
         kept = {each: since for each, since in member.since.items() if each in before | member.revoking}
         member.since = {each: kept.get(each, event.member_epoch) for each in sorted(held)}
-        member.former &= kept.keys() & held
+        member.former &= held
         if member.assigned != before:
             self._changed.add(event.member_id)
         if not member.revoking:
