@@ -50,6 +50,8 @@ EMPTY, DEAD = "Empty", "Dead"
 FENCED, STALE, UNKNOWN = "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"
 FENCED_INSTANCE, UNRELEASED = "FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"
 NO_GROUP, FULL, NOT_AVAILABLE = "GROUP_ID_NOT_FOUND", "GROUP_MAX_SIZE_REACHED", "COORDINATOR_NOT_AVAILABLE"
+REQUESTS_KNOWN = 4
+"""A copy of an older request is taken for a new one."""
 
 Partitions = frozenset[Key]
 
@@ -78,6 +80,8 @@ class Member:
     revoke_until_ms: int | None = None
     """... until then."""
     names: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    """The newest requests in which it has said more than that it is alive."""
     untold_until_ms: int = 0
     """Until then, in log time, nobody is told that it came late."""
 
@@ -219,13 +223,18 @@ class ConsumerModel(TimedModel):
             return
         member = self.members[ask.member_id]
         self._is_heard(member)
-        member.client_id = ask.client_id
         if ask.epoch == member.epoch:
             member.shown = ask.epoch
-        if ask.subscribed_topic_names is not None:
-            self._names(member, ask.subscribed_topic_names)
-        if ask.rebalance_timeout_ms != -1:
-            member.rebalance_ms = ask.rebalance_timeout_ms
+        if ask.request_id not in member.said:
+            self._says(member, ask)
+        else:
+            changes = {
+                told.MemberReconciled,
+                told.SubscriptionChanged,
+                told.TargetAssigned,
+                told.StateChanged,
+            }
+            assert changes.isdisjoint(map(type, own)), "a copy changes something"
         self._is_told(member, answer.member_epoch, answer.assignment)
         if ask.epoch == JOIN_EPOCH:
             # If it comes twice, the first answer has another epoch, which may be too long ago.
@@ -233,6 +242,15 @@ class ConsumerModel(TimedModel):
         if ask.epoch == JOIN_EPOCH or ask.is_full:
             assert answer.assignment is not None, "it said all, and is not told all"
         assert answer.heartbeat_interval_ms == self.config.group_consumer_heartbeat_interval_ms
+
+    def _says(self, member: Member, ask: ConsumerGroupHeartbeatRequest) -> None:
+        member.client_id = ask.client_id
+        if not ask.is_bare:
+            member.said = (*member.said, ask.request_id)[-REQUESTS_KNOWN:]
+        if ask.subscribed_topic_names is not None:
+            self._names(member, ask.subscribed_topic_names)
+        if ask.rebalance_timeout_ms != -1:
+            member.rebalance_ms = ask.rebalance_timeout_ms
 
     def _error_of_heartbeat(self, ask: ConsumerGroupHeartbeatRequest) -> str | None:
         """The error that it is answered with; None if the model cannot know: it is fenced or taken."""
@@ -435,7 +453,7 @@ class ConsumerModel(TimedModel):
         assert member.is_away, "nobody takes the place of a member that has not left"
         assert member.instance_id == event.group_instance_id
         member.member_id, member.is_away = event.replaced_by, False
-        member.epoch, member.before = 0, -1
+        member.epoch, member.before, member.said = 0, -1, ()
         member.since = dict.fromkeys(member.since, 0)
         self.members[event.replaced_by] = member
         self._is_heard(member)
