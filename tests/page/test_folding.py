@@ -72,6 +72,8 @@ def test_a_name_leads_to_a_life(browser: Browser, site: Site) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(site.url)
     page.get_by_role("link", name=HOSTILE_GROUP[:12]).click()
+    # The click returns before the page is another one.
+    page.wait_for_url("**/group?*")
     page.goto(f"{page.url}&last=3600")
     page.locator(".rebalances tbody a").first.click()
     expect(page.locator("#life li").last).to_contain_text("no heartbeat came for a whole session")

@@ -197,7 +197,7 @@ def test_a_pattern_that_is_left_to_the_watcher_matches_topics_as_they_come(
         assert [(it.name, it.partitions, it.topic_id) for it in record.topics] == [
             (first, 2, topic_id(admin, first))
         ]
-        wait_for(lambda: "match nothing" in caplog.text)
+        wait_for(lambda: "are not resolved" in caplog.text)
         group.show(patterns=[KnownPattern(pattern=pattern, topics=[first])])
         admin.create_topics({second: {"num_partitions": 1, "replication_factor": 1}})
         wait_for(lambda: told(pattern)[-1].patterns[0].topics == [first, second])
