@@ -105,6 +105,7 @@ def collect(
             request_partitions=settings.requests_partitions,
             response_partitions=settings.responses_partitions,
             state_partitions=settings.state_partitions,
+            max_groups=settings.max_groups,
         ),
         secret=_secret(checkpoint),
         tables=tables,
