@@ -250,13 +250,19 @@ def test_heartbeats_that_are_prepared_go_at_the_next_instant_and_are_not_overtak
     assert len(gateway.answered) == 5
 
 
-def test_a_beat_that_holds_up_a_later_request_goes_before_the_others(gateway: Gateway) -> None:
+def member_that_waits_for_others(gateway: Gateway) -> str:
+    """A member whose heartbeat is in no hurry."""
     member_id = member_of(gateway)
     # Its join made them hurry for a while.
     gateway.passes(6)
     gateway.ask(beat(member_id))
     gateway.local.flush_hurried(gateway.now_s)
     assert gateway.log == []
+    return member_id
+
+
+def test_a_beat_that_holds_up_a_later_request_goes_before_the_others(gateway: Gateway) -> None:
+    member_id = member_that_waits_for_others(gateway)
     gateway.local.held_up(gateway.client)
     gateway.local.flush_hurried(gateway.now_s)
     assert [type(each).__name__ for each in gateway.log] == ["HeartbeatRequest"]
@@ -270,11 +276,7 @@ def test_a_beat_that_holds_up_a_later_request_goes_before_the_others(gateway: Ga
 
 
 def test_heartbeats_hurry_after_a_member_has_left(gateway: Gateway) -> None:
-    stays = member_of(gateway)
-    gateway.passes(6)
-    gateway.ask(beat(stays))
-    gateway.local.flush_hurried(gateway.now_s)
-    assert gateway.log == []
+    stays = member_that_waits_for_others(gateway)
     kind = LeaveGroupRequest.MemberIdentity
     gateway.ask(LeaveGroupRequest(version=5, group_id="orders", members=[kind(member_id="another")]))
     gateway.log.clear()
