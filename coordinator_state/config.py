@@ -7,11 +7,13 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["INT32_MAX", "INT64_MAX", "GroupConfig"]
+__all__ = ["HEAD_BYTES", "INT32_MAX", "INT64_MAX", "GroupConfig"]
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
+HEAD_BYTES = 10_000
+"""As much as the group's and other ids may take in a request, and more."""
 _OFFSET_FRAME_BYTES = 300
 """Bytes that names and numbers take in the picture of an offset, at most."""
 _BATCH_HEAD_BYTES = 1_000
@@ -106,6 +108,11 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
         In the request a number may do; in the answer a partition takes about a hundred bytes.
         """
         return self.max_request_bytes // 40
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Bytes that a request may have besides its ids, which no other part of it depends on."""
+        return max(self.max_request_bytes - HEAD_BYTES, self.max_request_bytes // 2)
 
     @property
     def max_request_record_bytes(self) -> int:

@@ -29,8 +29,6 @@ __all__ = ["Session"]
 
 _LOOK_MS = 500
 _LOOK_WHILE_BUSY_MS = 100
-_HEAD_BYTES = 10_000
-"""As much as the group's and other ids may take in a record, and more."""
 _ROUND_S = 10.0
 """In one round brokers that do not answer are asked about other topics for so long."""
 
@@ -59,7 +57,7 @@ class Session:
         self._settings, self._client_config, self._stack = settings, client_config, stack
         self._is_active, self._stopping, self._report = is_active, stopping, report
         self._pictures = stack.enter_context(closing(Pictures(settings.topics_groups, client_config)))
-        most_bytes = settings.group.max_request_bytes - _HEAD_BYTES
+        most_bytes = settings.group.max_body_bytes
         interval_s = settings.topics_watch_interval_ms / 1_000
         self._watch = Watch(interval_s, most_bytes)
         self._patterns = PatternWatch(interval_s, most_bytes, settings.all_topics)

@@ -61,3 +61,10 @@ def test_what_is_decided_at_once_has_pictures_of_all_offsets(most, expected):
     config = GroupConfig(max_group_bytes=1_000, max_request_bytes=3, max_group_offsets=most, max_id_length=5)
     without = 2 * config.max_record_bytes + 1_000 + 20_000_000
     assert config.max_decided_bytes == without + expected * (300 + 60)
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"), [(1_000_000, 990_000), (20_000, 10_000), (4_000, 2_000), (0, 0)]
+)
+def test_some_of_a_request_is_left_for_its_body_however_small_it_has_to_be(most, expected):
+    assert GroupConfig(max_request_bytes=most).max_body_bytes == expected

@@ -23,6 +23,7 @@ from heapq import heappop, heappush
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from group_coordinator.coordinator_state.config import HEAD_BYTES
 from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["BeatCounts", "Beats", "Instants"]
 
 _MOST_TOGETHER = 1_000
-_HEAD_BYTES = 10_000
-"""As much as the group's and other ids may take in a record, and more."""
 _REBALANCING_S = 6.0
 """How long a group's heartbeats hurry after a join or after news of a rebalance. Most members beat every 3 or
 5 s, and learn of it then."""
@@ -224,12 +223,12 @@ class Beats:
         if self._kind.newest is not None:
             asked = self._each_once(asked)
         together: list[_Asked] = []
-        room = self.most_bytes - _HEAD_BYTES
+        room = self.most_bytes - HEAD_BYTES
         for each in asked:
             size = each.beat.most_bytes
             if together and (len(together) == _MOST_TOGETHER or size > room):
                 yield together
-                together, room = [], self.most_bytes - _HEAD_BYTES
+                together, room = [], self.most_bytes - HEAD_BYTES
             together.append(each)
             room -= size
         if together:
