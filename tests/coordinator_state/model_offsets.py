@@ -163,8 +163,8 @@ class OffsetsModel:
         if model.state == "Stable":
             if model.protocol_type != "consumer" or self.is_read(key[0]):
                 return None
-        elif model.state != "Empty":
-            return None
+        elif model.state != "Empty" or model.members:
+            return None  # a member is told before the state that it changes
         if kept.expire_ms is not None:
             return kept.at_ms, kept.expire_ms - kept.at_ms
         was_group = model.state == "Empty" and model.protocol_type is not None

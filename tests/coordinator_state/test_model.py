@@ -567,3 +567,16 @@ def test_group_with_late_offsets_is_gone_in_time() -> None:
     world.now += 5_999
     world.commit(actor, Commit("t", 0, 1))
     world.is_gone_if_nobody_comes()
+
+
+def test_group_that_was_offsets_only_gets_its_first_member_long_after_it_began() -> None:
+    """Its offset was committed again since, so its time does not run from when the group began."""
+    config = GroupConfig(offsets_retention_check_interval_ms=1_000, offsets_retention_minutes=1)
+    world = World(config, [Actor("c0", "i1", "new", 6_000, 5_000, READABLE[0])])
+    (actor,) = world.actors
+    world.commit(actor, Commit("t", 0, 1))
+    world.now += 59_000
+    world.commit(actor, Commit("t", 0, 2))
+    world.now += 4_000
+    world.join(actor)
+    assert ("t", 0) in world.model.offsets.kept
