@@ -16,7 +16,13 @@ from click.testing import CliRunner
 from group_coordinator.client.work import DEFAULT_ASSIGNORS
 from group_coordinator.commands.cli import main
 from group_coordinator.commands.member.command import member
+from group_coordinator.gateway.settings import GatewaySettings
+from group_coordinator.history.settings import HistorySettings
 from group_coordinator.jobs.settings import JobSettings
+from group_coordinator.lag.settings import LagSettings
+from group_coordinator.observe.settings import ObserveSettings
+from group_coordinator.page.settings import PageSettings
+from group_coordinator.streaming.settings import CoordinatorSettings
 from tests.golden import assert_golden
 from tests.rooms import HOUSE, ROOT
 
@@ -49,6 +55,24 @@ def test_kafka_is_named_by_the_option_of_kafkas_tools(name: str, command: click.
             context = click.Context(command, resilient_parsing=True)
             command.parse_args(context, [given, "kafka:1"])
             assert context.params["bootstrap_servers"] == "kafka:1"
+
+
+JOBS: dict[str, type[JobSettings]] = {
+    "run": CoordinatorSettings,
+    "doctor": CoordinatorSettings,
+    "gateway": GatewaySettings,
+    "measure-lag": LagSettings,
+    "observe": ObserveSettings,
+    "write-history": HistorySettings,
+    "ui": PageSettings,
+}
+
+
+@pytest.mark.parametrize(("name", "settings"), JOBS.items(), ids=JOBS)
+def test_options_of_jobs_are_named_by_their_settings(name: str, settings: type[JobSettings]) -> None:
+    others = {"config", "assignments", "embedded", "once", "as_json"}
+    options = {str(each.name) for each in dict(commands())[name].params} - others
+    assert options - set(settings.__struct_fields__) == set()
 
 
 HEAVY = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,14 +39,7 @@ _SUBJECT = 34
 @config_option()
 @set_option("kafka.security.protocol=SSL")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, when all is known.")
-def doctor(
-    *,
-    bootstrap_servers: str | None,
-    checkpoint: str | None,
-    config: Path | None,
-    assignments: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def doctor(*, config: Path | None, assignments: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Look at all that `run` needs, and change nothing.
 
     There is a line for Java, pyspark, its jars, the disk, Kafka and each port. There is one for each topic,
@@ -60,9 +53,8 @@ def doctor(
     need_spark(java=False)
     from group_coordinator.streaming.doctor import Verdict
 
-    overrides = overriding({"bootstrap.servers": bootstrap_servers, "checkpoint": checkpoint}, assignments)
     findings = []
-    for finding in _findings(config, overrides):
+    for finding in _findings(config, overriding(options, assignments)):
         findings.append(finding)
         if not as_json:
             line = f"{finding.verdict:9}{finding.subject:{_SUBJECT}}{finding.told}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,27 +37,25 @@ time.
 @bootstrap_option()
 @click.option(
     "--listen",
+    "gateway_listen",
     metavar="HOST:PORT",
     help="Address that clients use as bootstrap server. The port of a broker is this one + 1 + its id.  "
     "[default: 0.0.0.0:19092]",
 )
-@click.option("--advertised-host", help="Host that clients are told to connect to.  [default: localhost]")
+@click.option(
+    "--advertised-host",
+    "gateway_advertised_host",
+    help="Host that clients are told to connect to.  [default: localhost]",
+)
 @config_option()
 @click.option(
     "--metrics-port",
+    "gateway_metrics_port",
     type=int,
     help="Port for Prometheus and probes; 0: any free one, -1: none.  [default: 9467]",
 )
 @set_option("topics.requests=... or gateway.tls.certificate=FILE")
-def gateway(
-    *,
-    bootstrap_servers: str | None,
-    listen: str | None,
-    advertised_host: str | None,
-    config: Path | None,
-    metrics_port: int | None,
-    assignments: tuple[str, ...],
-) -> None:
+def gateway(*, config: Path | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Let Kafka's own clients use the coordinator.
 
     The gateway runs until Ctrl-C or SIGTERM. It reads its settings as `run` does, and one file may be for
@@ -71,12 +69,6 @@ def gateway(
     from group_coordinator.commands.settings import job_settings
     from group_coordinator.gateway.settings import GatewaySettings
 
-    options = {
-        "bootstrap.servers": bootstrap_servers,
-        "gateway.listen": listen,
-        "gateway.advertised.host": advertised_host,
-        "gateway.metrics.port": metrics_port,
-    }
     _run(job_settings(GatewaySettings, config, overriding(options, assignments)))
 
 

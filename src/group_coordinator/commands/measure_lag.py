@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,26 +25,21 @@ __all__ = ["measure_lag"]
 @bootstrap_option()
 @of_option()
 @click.option(
-    "--groups", metavar="IDS", help="Groups to measure: ids with commas between, * for any characters."
+    "--groups",
+    "lag_groups",
+    metavar="IDS",
+    help="Groups to measure: ids with commas between, * for any characters.",
 )
 @config_option()
 @click.option("--create-topics", is_flag=True, default=None, help="Create the topic of lag if it is missing.")
 @click.option(
     "--metrics-port",
+    "lag_metrics_port",
     type=int,
     help="Port for Prometheus and probes; 0: any free one, -1: none.  [default: 9468]",
 )
 @set_option("topics.offsets=... or lag.interval.ms=60000")
-def measure_lag(
-    *,
-    bootstrap_servers: str | None,
-    of: str | None,
-    groups: str | None,
-    config: Path | None,
-    create_topics: bool | None,
-    metrics_port: int | None,
-    assignments: tuple[str, ...],
-) -> None:
+def measure_lag(*, config: Path | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Measure how far groups are behind, in records and in time.
 
     It runs until Ctrl-C or SIGTERM. It tells Prometheus the lag of each partition in records and in seconds,
@@ -64,13 +60,6 @@ def measure_lag(
     from group_coordinator.lag.service import measure_lag as measure
     from group_coordinator.lag.settings import LagSettings
 
-    options = {
-        "bootstrap.servers": bootstrap_servers,
-        "of": of,
-        "lag.groups": groups,
-        "create.topics": create_topics,
-        "lag.metrics.port": metrics_port,
-    }
     needed = ("bootstrap.servers", "lag.groups")
     stopping = stop_event(signal.SIGTERM, signal.SIGINT)
     settings = job_settings(LagSettings, config, overriding(options, assignments), needed)

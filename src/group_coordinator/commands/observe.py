@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,22 +20,17 @@ __all__ = ["observe"]
 
 @click.command("observe")
 @bootstrap_option()
-@click.option("--checkpoint", help="Directory or object-store URI for its state.")
+@click.option("--checkpoint", "observe_checkpoint", help="Directory or object-store URI for its state.")
 @config_option()
 @click.option("--create-topics", is_flag=True, default=None, help="Create the topics that are missing.")
 @click.option(
-    "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9470]"
+    "--metrics-port",
+    "observe_metrics_port",
+    type=int,
+    help="Port for Prometheus; 0: any free one, -1: none.  [default: 9470]",
 )
 @set_option("observe.offsets=false or kafka.security.protocol=SSL")
-def observe(
-    *,
-    bootstrap_servers: str | None,
-    checkpoint: str | None,
-    config: Path | None,
-    create_topics: bool | None,
-    metrics_port: int | None,
-    assignments: tuple[str, ...],
-) -> None:
+def observe(*, config: Path | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Watch groups at the brokers, until Ctrl-C.
 
     The job reads the brokers' own log of groups, __consumer_offsets, and changes nothing for anybody. It
@@ -54,14 +50,8 @@ def observe(
     from group_coordinator.observe.settings import ObserveSettings
     from group_coordinator.streaming.topic_specs import TopicError
 
-    options = {
-        "bootstrap.servers": bootstrap_servers,
-        "observe.checkpoint": checkpoint,
-        "create.topics": create_topics,
-        "observe.metrics.port": metrics_port,
-        "of": "brokers",
-    }
+    overrides = overriding({**options, "of": "brokers"}, assignments)
     with exiting_on_sigterm():
-        settings = job_settings(ObserveSettings, config, overriding(options, assignments))
+        settings = job_settings(ObserveSettings, config, overrides)
         with job(settings, ObserveError, TopicError, JarError) as tell:
             watch(settings, tell, progress=True)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,17 +47,7 @@ __all__ = ["run"]
     is_flag=True,
     help="Start a Kafka broker as well, and keep everything in a temporary directory. This is to play with.",
 )
-def run(
-    *,
-    bootstrap_servers: str | None,
-    checkpoint: str | None,
-    config: Path | None,
-    create_topics: bool | None,
-    standby: bool | None,
-    metrics_port: int | None,
-    assignments: tuple[str, ...],
-    embedded: bool,
-) -> None:
+def run(*, config: Path | None, assignments: tuple[str, ...], embedded: bool, **options: Any) -> None:
     """Run the coordinator until SIGTERM or Ctrl-C.
 
     The coordinator reads settings from a TOML file (--config or $GROUP_COORDINATOR_CONFIG), from
@@ -77,13 +67,6 @@ def run(
     from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-    options = {
-        "bootstrap.servers": bootstrap_servers,
-        "checkpoint": checkpoint,
-        "create.topics": create_topics,
-        "standby": standby,
-        "metrics.port": metrics_port,
-    }
     overrides = overriding(options, assignments)
     with ExitStack() as stack:
         stack.enter_context(exiting_on_sigterm())

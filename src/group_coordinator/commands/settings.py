@@ -48,7 +48,7 @@ def history_settings(config: Path | None, options: Mapping[str, object]) -> Hist
     `options`: those of the command line, None for each that was not given.
     """
     try:
-        return load_settings(HistorySettings, config, overriding(options, ()), needed=("history.path",))
+        return load_settings(HistorySettings, config, overriding(options), needed=("history.path",))
     except SettingsError as error:
         fail(error)
 

@@ -174,9 +174,12 @@ def need_delta() -> None:
     need("delta", "delta")
 
 
-def overriding(options: Mapping[str, object], assignments: Iterable[str]) -> dict[str, object]:
-    """The settings of a command line: its own options that were given, then each NAME=VALUE of --set."""
-    settings = {name: value for name, value in options.items() if value is not None}
+def overriding(options: Mapping[str, object], assignments: Iterable[str] = ()) -> dict[str, object]:
+    """The settings of a command line: its own options that were given, then each NAME=VALUE of --set.
+
+    The parameter of an option has the name of its setting, with `_` for each dot.
+    """
+    settings = {name.replace("_", "."): value for name, value in options.items() if value is not None}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,21 +38,19 @@ _LOOK_S = 0.2
 @of_option("both")
 @click.option("--history-path", help="Tables of write-history, from which the page shows the past.")
 @click.option(
-    "--host", help="Address to listen on. Anybody who reaches it can read everything.  [default: 127.0.0.1]"
+    "--host",
+    "ui_host",
+    help="Address to listen on. Anybody who reaches it can read everything.  [default: 127.0.0.1]",
 )
-@click.option("--port", type=click.IntRange(0, 65535), help=f"Port; 0: any free one.  [default: {_PORT}]")
+@click.option(
+    "--port",
+    "ui_port",
+    type=click.IntRange(0, 65535),
+    help=f"Port; 0: any free one.  [default: {_PORT}]",
+)
 @config_option()
 @set_option("topics.groups=... or kafka.security.protocol=SSL")
-def ui(
-    *,
-    bootstrap_servers: str | None,
-    of: str | None,
-    history_path: str | None,
-    host: str | None,
-    port: int | None,
-    config: Path | None,
-    assignments: tuple[str, ...],
-) -> None:
+def ui(*, config: Path | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Show the groups on a web page until SIGTERM or Ctrl-C.
 
     The page has a timeline of each group: its members, who owned what, and why it rebalanced. It is live, and
@@ -67,13 +65,6 @@ def ui(
     from group_coordinator.page.service import serving
     from group_coordinator.page.settings import PageSettings
 
-    options = {
-        "bootstrap.servers": bootstrap_servers,
-        "of": of,
-        "history.path": history_path,
-        "ui.host": host,
-        "ui.port": port,
-    }
     stopping = stop_event(signal.SIGTERM, signal.SIGINT)
     settings = job_settings(PageSettings, config, overriding(options, assignments))
     if settings.ui_port < 0:

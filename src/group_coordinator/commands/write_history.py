@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,19 +29,13 @@ __all__ = ["write_history"]
     "--once", is_flag=True, help="Write the events that there are now, and end. This serves no metrics."
 )
 @click.option(
-    "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9466]"
+    "--metrics-port",
+    "history_metrics_port",
+    type=int,
+    help="Port for Prometheus; 0: any free one, -1: none.  [default: 9466]",
 )
 @set_option("history.retention.days=90 or kafka.security.protocol=SSL")
-def write_history(
-    *,
-    bootstrap_servers: str | None,
-    of: str | None,
-    history_path: str | None,
-    config: Path | None,
-    once: bool,
-    metrics_port: int | None,
-    assignments: tuple[str, ...],
-) -> None:
+def write_history(*, config: Path | None, once: bool, assignments: tuple[str, ...], **options: Any) -> None:
     """Write all events into Delta tables until SIGTERM or Ctrl-C.
 
     The job reads the events that the coordinator writes, with the same settings (see `run`), in a process of
@@ -60,12 +55,6 @@ def write_history(
     from group_coordinator.history.settings import HistorySettings
     from group_coordinator.jobs.signals import exiting_on_sigterm
 
-    options = {
-        "bootstrap.servers": bootstrap_servers,
-        "of": of,
-        "history.path": history_path,
-        "history.metrics.port": metrics_port,
-    }
     needed = ("bootstrap.servers", "history.path")
     with exiting_on_sigterm():
         settings = job_settings(HistorySettings, config, overriding(options, assignments), needed)
