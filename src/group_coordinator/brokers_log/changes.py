@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.responses import PicturedMember
 
-__all__ = ["NOTHING_CHANGED", "changed", "deleted", "empty_group", "names"]
+__all__ = ["NOTHING_CHANGED", "changed", "deleted", "empty_group", "last_commit_ms", "names"]
 
 T = TypeVar("T")
 
@@ -136,6 +136,7 @@ def _rebalanced(
 ) -> Iterator[Event]:
     now: dict[str, Any] = {"at_ms": joined_ms, "generation_id": before.generation_id}
     for member in members.gone:
+        owned = _owned([member]) if before.protocol_type == CONSUMER else None
         yield MemberRemoved(
             **now,
             member_id=member.member_id,
@@ -143,7 +144,7 @@ def _rebalanced(
             client_id=member.client_id,
             reason="unknown",
             session_timeout_ms=member.session_timeout_ms,
-            last_commit_ms=_last_commit_ms(before, member, offsets, joined_ms),
+            last_commit_ms=last_commit_ms(owned or (), offsets, joined_ms),
         )
     yield from _fenced(members, now)
     for member in members.joined:
@@ -290,11 +291,10 @@ def _read(read: Callable[[bytes], Iterable[T]], every: Iterable[bytes]) -> set[T
         return None
 
 
-def _last_commit_ms(
-    group: GroupPicture, member: PicturedMember, offsets: CommittedOffsets, at_ms: int
+def last_commit_ms(
+    owned: Iterable[tuple[str, int]], offsets: CommittedOffsets, at_ms: int
 ) -> int | UnsetType:
-    """How long before something was last committed for what a member owned, by whichever client."""
-    owned = _owned([member]) if group.protocol_type == CONSUMER else None
-    commits = [offsets.get(*each) for each in owned or ()]
+    """Return how many ms before something was last committed for these partitions; unset if nothing was."""
+    commits = [offsets.get(*each) for each in owned]
     newest_ms = max((each.commit_timestamp_ms for each in commits if each is not None), default=None)
     return UNSET if newest_ms is None else max(0, at_ms - newest_ms)

@@ -49,7 +49,14 @@ _FIRST_EPOCHS = 2
 
 
 def take(telling: Telling, record: ConsumerRecord) -> Iterator[Event]:
-    """Take the next record, which is not the group's tombstone. Events lack their ids and the group's."""
+    """Take the next record, which is not the group's tombstone. Events lack their ids and the group's.
+
+    Before it is known whether the group is new, none is told.
+    """
+    return (event for event in _events(telling, record) if telling.is_told)
+
+
+def _events(telling: Telling, record: ConsumerRecord) -> Iterator[Event]:
     match record:
         case GroupEpoch(epoch=int(epoch)):
             yield from _begin_epoch(telling, epoch, record.metadata_hash)
@@ -80,7 +87,7 @@ def _begin_epoch(telling: Telling, epoch: int, metadata_hash: int) -> Iterator[E
     for member in went:
         del group.members[member.member_id]
         if member.facts is not None:
-            yield from telling.removed(member, member.facts)
+            yield telling.removed(member, member.facts)
     if went:
         telling.note(RebalanceCause.UNKNOWN, f"{names([each.member_id for each in went])} went")
     # Kafka writes an epoch together with its cause.
@@ -143,7 +150,7 @@ def _assign(telling: Telling, epoch: int) -> Iterator[Event]:
         for each in changed
         if each.facts is not None
     ]
-    if assignments and telling.is_told:
+    if assignments:
         yield TargetAssigned(
             **telling.now,
             assignment_epoch=epoch,
@@ -163,10 +170,9 @@ def _resolve(telling: Telling, record: ResolvedPattern) -> Iterator[Event]:
     telling.group.patterns[record.pattern] = record.topics
     if set(before) != set(record.topics):
         telling.note(RebalanceCause.TOPICS_CHANGED, "topics changed")
-        if telling.is_told:
-            matched = KnownPattern(pattern=record.pattern, topics=sorted(record.topics))
-            # The log does not say which topics there are.
-            yield TopicsChanged(**telling.now, metadata_version=0, patterns=[matched])
+        matched = KnownPattern(pattern=record.pattern, topics=sorted(record.topics))
+        # The log does not say which topics there are.
+        yield TopicsChanged(**telling.now, metadata_version=0, patterns=[matched])
 
 
 def _missing(before: int, epoch: int) -> list[str]:

@@ -44,7 +44,7 @@ def know(telling: Telling, member_id: str, facts: MemberFacts) -> Iterator[Event
         yield from telling.added(member, facts)
     elif _subscription(old) != _subscription(facts):
         telling.note(RebalanceCause.SUBSCRIPTION_CHANGED, f"{member_id} changed its subscription")
-        yield from telling.subscribed(member_id, facts)
+        yield telling.subscribed(member_id, facts)
 
 
 def _predecessor(telling: Telling, facts: MemberFacts) -> WatchedMember | None:
@@ -64,27 +64,25 @@ def _restart(
     """A static member goes on under the id that it has now, and has what it had."""
     group = telling.group
     del group.members[before.member_id]
-    telling.forget(before.member_id)
     other = group.members.pop(member_id, None)
     if other is not None and other.facts is not None:
         # A dynamic member takes the place of a static one.
-        yield from telling.removed(other, other.facts)
+        yield telling.removed(other, other.facts)
     member = WatchedMember(member_id, facts, 0, before.state, before.target, before.assigned)
     group.members[member_id] = member
     telling.settle(member)
-    if telling.is_told:
-        yield MemberFenced(
-            **telling.now,
-            member_id=before.member_id,
-            group_instance_id=facts.group_instance_id or "",
-            replaced_by=member_id,
-            client_id=facts.client_id,
-            client_host=facts.client_host,
-            client_reason=None,
-        )
+    yield MemberFenced(
+        **telling.now,
+        member_id=before.member_id,
+        group_instance_id=facts.group_instance_id or "",
+        replaced_by=member_id,
+        client_id=facts.client_id,
+        client_host=facts.client_host,
+        client_reason=None,
+    )
     if _subscription(old) != _subscription(facts):
         telling.note(RebalanceCause.MEMBER_REPLACED, f"{member_id} changed its subscription")
-        yield from telling.subscribed(member_id, facts)
+        yield telling.subscribed(member_id, facts)
 
 
 def target(telling: Telling, member_id: str, partitions: ById) -> None:
@@ -109,16 +107,15 @@ def hold(telling: Telling, member_id: str, share: Share) -> Iterator[Event]:
     if member.facts is None:
         return
     if goes_away:
-        if telling.is_told:
-            yield MemberAway(
-                **telling.now,
-                member_id=member_id,
-                group_instance_id=member.facts.group_instance_id or "",
-                client_id=member.facts.client_id,
-            )
+        yield MemberAway(
+            **telling.now,
+            member_id=member_id,
+            group_instance_id=member.facts.group_instance_id or "",
+            client_id=member.facts.client_id,
+        )
         yield from telling.tell_state(f"{member_id} left for a while", RebalanceCause.MEMBER_LEFT)
         return
-    if before != (member.assigned, member.pending) and telling.is_told:
+    if before != (member.assigned, member.pending):
         yield telling.reconciled(member, member.facts)
     yield from telling.tell_state(f"{member_id} is at epoch {member.epoch}")
 

@@ -12,7 +12,7 @@ import msgspec
 from group_coordinator.brokers_log.consumer.records import MemberFacts
 from group_coordinator.brokers_log.values import is_writable
 from group_coordinator.coordinator_state.consumer.partitions import pack, unpack
-from group_coordinator.coordinator_state.consumer.states import GroupState, MemberState
+from group_coordinator.coordinator_state.consumer.states import MemberState
 from group_coordinator.coordinator_state.consumer_protocol import (
     CONSUMER,
     assignment_of,
@@ -49,6 +49,11 @@ class WatchedMember(msgspec.Struct, array_like=True):
     pending: bytes = b""
     is_leaving: bool = False
     """Its record is gone. The next records say whether it went, restarted, or its group is changing."""
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it is in the group, as far as is known."""
+        return self.facts is not None and not self.is_leaving
 
     @property
     def held(self) -> Partitions:
@@ -167,9 +172,10 @@ class WatchedConsumers(msgspec.Struct, array_like=True, dict=True):
         """The topics that a member reads, in order: by name, or by a pattern as far as it is resolved."""
         return sorted({*facts.topics, *self.patterns.get(facts.pattern, ())})
 
-    def is_settled(self, member: WatchedMember) -> bool:
-        """Whether a member has come to its target."""
-        return member.state == MemberState.STABLE and member.epoch == self.assignment_epoch
+    def is_on_its_way(self, member: WatchedMember) -> bool:
+        """Whether a member of the group has not come to its target yet."""
+        is_there = member.epoch == self.assignment_epoch and member.state == MemberState.STABLE
+        return not is_there and member.is_in
 
     @property
     def assignor(self) -> str | None:
@@ -177,17 +183,6 @@ class WatchedConsumers(msgspec.Struct, array_like=True, dict=True):
         facts = [it.facts for it in self.members.values() if it.facts is not None]
         votes = Counter(each.server_assignor for each in facts if each.server_assignor)
         return min(votes, key=lambda name: (-votes[name], name)) if votes else None
-
-    def state(self, *, is_settled: bool) -> GroupState:
-        """The state, which follows from the rest (ConsumerGroup.maybeUpdateGroupState).
-
-        `is_settled`: whether all members have come to their targets.
-        """
-        if not any(_is_in(member) for member in self.members.values()):
-            return GroupState.EMPTY
-        if self.epoch > self.assignment_epoch:
-            return GroupState.ASSIGNING
-        return GroupState.STABLE if is_settled else GroupState.RECONCILING
 
     # -- what is told ----------------------------------------------------------------------------
 
@@ -233,10 +228,6 @@ class WatchedConsumers(msgspec.Struct, array_like=True, dict=True):
                 member_epoch=member.epoch,
                 target_assignment=self.assignment(unpack(member.target)),
             )
-
-
-def _is_in(member: WatchedMember) -> bool:
-    return member.facts is not None and not member.is_leaving
 
 
 def _of_classic(member: PicturedMember, epoch: int) -> WatchedMember:

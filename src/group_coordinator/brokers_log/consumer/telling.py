@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
+from group_coordinator.brokers_log.changes import last_commit_ms
 from group_coordinator.brokers_log.consumer.state import News, Rebalance
 from group_coordinator.coordinator_state.consumer.partitions import unpack
-from group_coordinator.coordinator_state.consumer.states import GroupState, MemberState
+from group_coordinator.coordinator_state.consumer.states import GroupState
 from group_coordinator.coordinator_state.events import (
     MemberAdded,
     MemberReconciled,
@@ -31,7 +32,7 @@ AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 
 
 class Telling:
-    """The group, and what is needed to tell of it. Nothing is told before it is known whether it is new.
+    """The group, and what is needed to tell of it.
 
     `names`: the names of topics by id, as far as they are known. `offsets`: what the group has committed.
     """
@@ -46,7 +47,7 @@ class Telling:
 
     @property
     def is_told(self) -> bool:
-        """Whether anything may be told."""
+        """Whether anything may be told: not before it is known whether the group is new."""
         return bool(self.group.told_state)
 
     @property
@@ -55,8 +56,13 @@ class Telling:
         return {"at_ms": self.now_ms, "generation_id": self.group.epoch}
 
     def state(self) -> GroupState:
-        """The group's state after the records so far."""
-        return self.group.state(is_settled=not self._unsettled)
+        """The group's state after the records so far (ConsumerGroup.maybeUpdateGroupState)."""
+        group = self.group
+        if not any(member.is_in for member in group.members.values()):
+            return GroupState.EMPTY
+        if group.epoch > group.assignment_epoch:
+            return GroupState.ASSIGNING
+        return GroupState.RECONCILING if self._unsettled else GroupState.STABLE
 
     def note(self, cause: RebalanceCause, what: str) -> None:
         """Note what may make a new epoch, with which Kafka writes it."""
@@ -67,75 +73,55 @@ class Telling:
 
     def settle(self, member: WatchedMember) -> None:
         """Note whether a member has come to its target. Looking at all of them each time is quadratic."""
-        if member.facts is not None and not member.is_leaving and not self.group.is_settled(member):
+        if self.group.is_on_its_way(member):
             self._unsettled.add(member.member_id)
         else:
             self._unsettled.discard(member.member_id)
 
-    def forget(self, member_id: str) -> None:
-        """A member is there no more."""
-        self._unsettled.discard(member_id)
-
     def recount(self) -> None:
         """Look at all members again, whether they have come to their targets."""
-        group = self.group
-        # Each assignment looks at all members.
-        self._unsettled = {
-            name
-            for name, it in group.members.items()
-            if (it.epoch != group.assignment_epoch or it.state != MemberState.STABLE)
-            and it.facts is not None
-            and not it.is_leaving
-        }
+        members = self.group.members.items()
+        self._unsettled = {name for name, member in members if self.group.is_on_its_way(member)}
 
     # -- events ----------------------------------------------------------------------------------
 
     def added(self, member: WatchedMember, facts: MemberFacts) -> Iterator[Event]:
         """Tell that a member is new."""
-        if self.is_told:
-            yield MemberAdded(
-                **self.now,
-                member_id=member.member_id,
-                group_instance_id=facts.group_instance_id,
-                client_id=facts.client_id,
-                client_host=facts.client_host,
-                join_phase_ms=None,
-            )
-            if member.assigned or member.pending:
-                yield self.reconciled(member, facts)
+        yield MemberAdded(
+            **self.now,
+            member_id=member.member_id,
+            group_instance_id=facts.group_instance_id,
+            client_id=facts.client_id,
+            client_host=facts.client_host,
+            join_phase_ms=None,
+        )
+        if member.assigned or member.pending:
+            yield self.reconciled(member, facts)
 
-    def removed(self, member: WatchedMember, facts: MemberFacts) -> Iterator[Event]:
-        """Tell that a member went. Nobody writes down why."""
-        if self.is_told:
-            session_ms = facts.session_timeout_ms
-            yield MemberRemoved(
-                **self.now,
-                member_id=member.member_id,
-                group_instance_id=facts.group_instance_id,
-                client_id=facts.client_id,
-                reason="unknown",
-                session_timeout_ms=UNSET if session_ms is None else session_ms,
-                last_commit_ms=self._last_commit_ms(member),
-            )
+    def removed(self, member: WatchedMember, facts: MemberFacts) -> MemberRemoved:
+        """Make the event that tells that a member went. Nobody writes down why."""
+        session_ms = facts.session_timeout_ms
+        owned = [(topic, each) for topic, every in self.group.named(member.held) for each in every]
+        return MemberRemoved(
+            **self.now,
+            member_id=member.member_id,
+            group_instance_id=facts.group_instance_id,
+            client_id=facts.client_id,
+            reason="unknown",
+            session_timeout_ms=UNSET if session_ms is None else session_ms,
+            last_commit_ms=last_commit_ms(owned, self._offsets, self.now_ms),
+        )
 
-    def _last_commit_ms(self, member: WatchedMember) -> int | UnsetType:
-        """How long before something was last committed for what a member owned, by whichever client."""
-        owned = ((topic, each) for topic, every in self.group.named(member.held) for each in every)
-        commits = [self._offsets.get(topic, each) for topic, each in owned]
-        newest_ms = max((each.commit_timestamp_ms for each in commits if each is not None), default=None)
-        return UNSET if newest_ms is None else max(0, self.now_ms - newest_ms)
-
-    def subscribed(self, member_id: str, facts: MemberFacts) -> Iterator[Event]:
-        """Tell that a member reads other topics, or names another assignor."""
-        if self.is_told:
-            yield SubscriptionChanged(
-                **self.now,
-                member_id=member_id,
-                group_instance_id=facts.group_instance_id,
-                topics=self.group.names_of(facts),
-                server_assignor=facts.server_assignor,
-                subscribed_topic_regex=facts.pattern or UNSET,
-            )
+    def subscribed(self, member_id: str, facts: MemberFacts) -> SubscriptionChanged:
+        """Make the event that tells that a member reads other topics, or names another assignor."""
+        return SubscriptionChanged(
+            **self.now,
+            member_id=member_id,
+            group_instance_id=facts.group_instance_id,
+            topics=self.group.names_of(facts),
+            server_assignor=facts.server_assignor,
+            subscribed_topic_regex=facts.pattern or UNSET,
+        )
 
     def reconciled(self, member: WatchedMember, facts: MemberFacts) -> MemberReconciled:
         """Make the event that tells what a member has."""
