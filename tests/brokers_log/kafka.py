@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from group_coordinator.coordinator_state.log import Record
 
-__all__ = ["GROUP", "PARTITION", "TOPIC", "Log", "M", "assignment", "member_bytes", "subscription", "text"]
+__all__ = [
+    "GROUP",
+    "PARTITION",
+    "TOPIC",
+    "Log",
+    "M",
+    "assignment",
+    "group_of",
+    "member_bytes",
+    "recorded",
+    "subscription",
+    "text",
+]
 
 TOPIC, PARTITION, GROUP = "__consumer_offsets", 5, "g"
 
@@ -62,6 +76,18 @@ def member_bytes(member: M) -> bytes:
             octets(assignment(t=member.owns)),
         )
     )
+
+
+@cache
+def recorded() -> dict[str, bytes]:
+    """Keys and values that Kafka's own classes have written, by name."""
+    lines = (Path(__file__).parent / "records.txt").read_text().splitlines()
+    return {name: bytes.fromhex(data) for name, data in (line.split() for line in lines)}
+
+
+def group_of(key: bytes | None) -> bytes | None:
+    """The id of the group that a record is of, which stands at the same place in the keys of all kinds."""
+    return None if key is None else key[4 : 4 + int.from_bytes(key[2:4])]
 
 
 class Log:

@@ -10,16 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_coordinator.brokers_log.state import decode_group, encode_group
-from group_coordinator.brokers_log.step import ObserveConfig
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel
 from tests.brokers_log.consumers import AWAY, ConsumerLog
 from tests.brokers_log.kafka import PARTITION, TOPIC, M
 from tests.brokers_log.test_step import DAY_MS
-from tests.brokers_log.watching import ALL, Watching, partitions
+from tests.brokers_log.watching import Watching, partitions, without_commits
 from tests.depth import cases
-
-WITHOUT_OFFSETS = ObserveConfig(offsets=False)
 
 
 def story() -> list[Record]:
@@ -75,14 +72,12 @@ def without_epochs(pictures: dict[bytes | None, Any]) -> dict[bytes | None, Any]
     return found
 
 
-def check_cuts(
-    records: list[Record], cuts: list[int], config: ObserveConfig, *, catches_up: bool = False
-) -> None:
+def check_cuts(records: list[Record], cuts: list[int], *, catches_up: bool = False) -> None:
     """Any cut gives the same events in the same order, the same newest pictures, and the same state.
 
     `catches_up`: the batches come one upon the other, a day after the records.
     """
-    whole, cut = Watching(config), Watching(config)
+    whole, cut = Watching(), Watching()
     last_ms = records[-1].timestamp_ms + catches_up * DAY_MS
     whole.read(records, batch_ms=last_ms)
     for begin, end in pairwise([0, *sorted(cuts), len(records)]):
@@ -94,10 +89,9 @@ def check_cuts(
 
 
 @pytest.mark.parametrize("catches_up", [False, True])
-@pytest.mark.parametrize("config", [ALL, WITHOUT_OFFSETS])
-def test_one_record_at_a_time(config: ObserveConfig, catches_up: bool) -> None:
-    records = story()
-    check_cuts(records, list(range(1, len(records))), config, catches_up=catches_up)
+@pytest.mark.parametrize("records", [story(), without_commits(story())], ids=["all", "without commits"])
+def test_one_record_at_a_time(records: list[Record], catches_up: bool) -> None:
+    check_cuts(records, list(range(1, len(records))), catches_up=catches_up)
 
 
 def test_records_that_were_read_before_change_nothing() -> None:
@@ -212,12 +206,12 @@ def drawn(changes: list[Any]) -> list[Record]:  # noqa: C901, PLR0912 - one for 
 
 def test_records_of_a_third_protocol_in_between() -> None:
     records = drawn([("assigned", 0, 0), ("other", 0), ("commit", 0, 0), ("member", "a-1", "t", None, 0)])
-    check_cuts(records, [3], ALL)
+    check_cuts(records, [3])
 
 
 def test_a_target_without_its_epoch() -> None:
     records = drawn([("member", "c-1", "t", None, 0), ("epoch", 0, 0, 0), ("target", "c-1", {0}, 0)])
-    check_cuts(records, [2], ALL)
+    check_cuts(records, [2])
 
 
 @pytest.mark.drawn
@@ -225,9 +219,10 @@ def test_a_target_without_its_epoch() -> None:
 @given(st.lists(CHANGES, min_size=1, max_size=30), st.data())
 def test_any_cut_of_any_log(changes: list[Any], data: st.DataObject) -> None:
     records = drawn(changes)
+    if data.draw(st.booleans()):
+        records = without_commits(records) or records
     cuts = data.draw(st.lists(st.integers(0, len(records)), max_size=5))
-    config = data.draw(st.sampled_from([ALL, WITHOUT_OFFSETS]))
-    check_cuts(records, cuts, config, catches_up=data.draw(st.booleans()))
+    check_cuts(records, cuts, catches_up=data.draw(st.booleans()))
 
 
 class Reader:

@@ -13,12 +13,12 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
 
-from group_coordinator.brokers_log.records import Unreadable, group_key, read_record
-from group_coordinator.brokers_log.step import ObserveConfig, step
+from group_coordinator.brokers_log.records import Unreadable, read_record
+from group_coordinator.brokers_log.step import step
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.deploy.broker import EmbeddedBroker
-from tests.brokers_log.kafka import TOPIC
+from tests.brokers_log.kafka import TOPIC, group_of
 from tests.patience import wait_for
 
 pytestmark = pytest.mark.spark
@@ -65,13 +65,12 @@ class Log:
                 self._records += [
                     Record(TOPIC, it.partition, it.offset, it.timestamp, it.key, it.value)
                     for it in found
-                    if group_key(it.key) == GROUP.encode()
+                    if group_of(it.key) == GROUP.encode()
                 ]
         return self._records
 
     def told(self, channel: Channel) -> list[Any]:
-        config = ObserveConfig(commits_interval_ms=0)
-        outputs = step(GROUP.encode(), None, self.records(), 0, config).outputs
+        outputs = step(GROUP.encode(), None, self.records(), 0, 0).outputs
         return [it.value and json.loads(it.value) for it in outputs if it.channel is channel]
 
     def picture(self) -> Any:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
 from group_coordinator.brokers_log.records import Unreadable, read_record, topic_ids
-from group_coordinator.brokers_log.step import ObserveConfig, step
+from group_coordinator.brokers_log.step import step
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.deploy.broker import EmbeddedBroker
@@ -60,7 +60,7 @@ class NamedLog(Log):
     def told(self, channel: Channel) -> list[Any]:
         records = self.records()
         names = self._names(topic_ids(records))
-        outputs = step(GROUP.encode(), None, records, 0, ObserveConfig(commits_interval_ms=0), names).outputs
+        outputs = step(GROUP.encode(), None, records, 0, 0, names).outputs
         return [it.value and json.loads(it.value) for it in outputs if it.channel is channel]
 
     def events(self) -> list[AnyEvent]:

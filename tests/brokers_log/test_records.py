@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-from functools import cache
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -29,7 +27,6 @@ from group_coordinator.brokers_log.records import (
     OffsetCommit,
     Unknown,
     Unreadable,
-    group_key,
     read_record,
     topic_ids,
 )
@@ -39,16 +36,10 @@ from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.gateway.wire import varint_of
 from tests.brokers_log.consumers import AWAY, UNREVOKED, ConsumerLog, topic_id
-from tests.brokers_log.kafka import Log, M, text
+from tests.brokers_log.kafka import Log, M, recorded, text
 from tests.depth import cases
 
 GROUP, AT = "größe", 1_700_000_000_123
-
-
-@cache
-def recorded() -> dict[str, bytes]:
-    lines = (Path(__file__).parent / "records.txt").read_text().splitlines()
-    return {name: bytes.fromhex(data) for name, data in (line.split() for line in lines)}
 
 
 def written(name: str) -> GroupPicture:
@@ -197,11 +188,6 @@ def test_records_of_other_protocols_are_named(kind: int) -> None:
     assert read_record(key, None) == Unknown(kind, GROUP, is_group, is_tombstone=True)
 
 
-def test_the_group_is_told_by_the_key_of_any_record() -> None:
-    keys = [data for name, data in recorded().items() if name.startswith("key_")]
-    assert {group_key(key) for key in keys} == {GROUP.encode()}
-
-
 def test_the_versions_that_are_written_by_hand_are_those_of_kafka() -> None:
     log = Log(GROUP)
     assert log.group_key == recorded()["key_2"]
@@ -250,7 +236,6 @@ def test_a_newer_version_is_not_read() -> None:
 def test_a_key_that_is_none() -> None:
     assert reason(None, b"") == "the record has no key"
     assert reason(b"\0", b"") == "1 bytes are missing"
-    assert [group_key(key) for key in (None, b"", b"\0\2", b"\0\2\0\3ab", b"\0\2\xff\xff")] == [None] * 5
 
 
 KINDS_BY_NAME = {
@@ -291,9 +276,7 @@ def test_a_wrong_number_of_members(count: int) -> None:
 
 @pytest.mark.parametrize("length", [-2, -(2**15), 2**15 - 1])
 def test_a_wrong_length_of_a_text(length: int) -> None:
-    key = struct.pack(">hh", 2, length) + b"g"
-    reason(key, None)
-    assert group_key(key) is None
+    reason(struct.pack(">hh", 2, length) + b"g", None)
 
 
 def test_a_null_where_a_text_has_to_be() -> None:
@@ -342,7 +325,6 @@ VALUES = st.sampled_from([data for name, data in recorded().items() if not name.
 @given(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=200))
 def test_no_bytes_raise(key: bytes | None, value: bytes | None) -> None:
     read_record(key, value)
-    group_key(key)
 
 
 @pytest.mark.drawn

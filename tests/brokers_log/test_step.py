@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_coordinator.brokers_log.state import ObservedGroup, decode_group, encode_group
-from group_coordinator.brokers_log.step import ObserveConfig, step
+from group_coordinator.brokers_log.step import step
 from group_coordinator.coordinator_state.foreign import MOST_MS
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel
 from tests.brokers_log.kafka import GROUP, PARTITION, TOPIC, Log, M
-from tests.brokers_log.watching import ALL, Watching, kinds
+from tests.brokers_log.watching import ALL, Watching, kinds, without_commits
 from tests.depth import cases
 
-MINUTE = ObserveConfig()
+MINUTE = 60_000
 DAY_MS = 86_400_000
 
 
@@ -144,14 +144,6 @@ def test_each_reset_of_an_empty_group_is_told() -> None:
     assert commits(watching.read([], batch_ms=log.now_ms + 60_000)) == [(26_999, {0: 5_000})]
 
 
-def test_commits_are_left_out_if_somebody_wants_that() -> None:
-    log, watching = Log(), Watching(ObserveConfig(offsets=False))
-    watching.read([log.stable(1, M("a", [0])), log.commit(0, 1), log.forget(0)])
-    assert "offsets_committed" not in kinds(watching.events)
-    assert offsets(watching) == {}
-    assert watching.read([log.commit(0, 1)]) == []
-
-
 def test_an_offset_that_was_not_there_is_not_deleted() -> None:
     log, watching = Log(), Watching(ALL)
     watching.read([log.commit(0, 1)])
@@ -253,8 +245,8 @@ def test_what_cannot_be_read_is_told_and_changes_nothing() -> None:
     before = watching.picture
     newer = log.write(log.group_key, b"\0\5")
     assert watching.read([newer]) == []
-    ((record, unreadable),) = watching.results[-1].unreadable
-    assert (record, unreadable.reason) == (newer, "a value of version 5, and not of 0 to 4")
+    (unreadable,) = watching.results[-1].unreadable
+    assert unreadable.reason == "a value of version 5, and not of 0 to 4"
     assert watching.picture == before
     assert kinds(watching.read([log.stable(2, M("a"))]))[0] == "Stable>PreparingRebalance"
 
@@ -300,9 +292,9 @@ def story() -> list[Record]:
     return log.records
 
 
-@pytest.mark.parametrize("config", [ALL, MINUTE, ObserveConfig(offsets=False)])
-def test_records_that_were_read_before_change_nothing(config: ObserveConfig) -> None:
-    records, watching = story(), Watching(config)
+@pytest.mark.parametrize("interval_ms", [ALL, MINUTE])
+def test_records_that_were_read_before_change_nothing(interval_ms: int) -> None:
+    records, watching = story(), Watching(interval_ms)
     watching.read(records)
     state, count = watching.state, len(watching.outputs)
     watching.read(records)
@@ -328,14 +320,12 @@ def test_ids_are_of_the_records() -> None:
     assert {each.rpartition("-")[0] for each in ids} <= places
 
 
-def check_cuts(
-    records: list[Record], cuts: list[int], config: ObserveConfig, *, catches_up: bool = False
-) -> None:
+def check_cuts(records: list[Record], cuts: list[int], interval_ms: int, *, catches_up: bool = False) -> None:
     """Any cut gives the same events in the same order, the same newest pictures, and the same state.
 
     `catches_up`: the batches come one upon the other, a day after the records.
     """
-    whole, cut = Watching(config), Watching(config)
+    whole, cut = Watching(interval_ms), Watching(interval_ms)
     last_ms = records[-1].timestamp_ms + catches_up * DAY_MS
     whole.read(records, batch_ms=last_ms)
     bounds = [0, *sorted(cuts), len(records)]
@@ -350,10 +340,10 @@ def check_cuts(
         }
 
 
-@pytest.mark.parametrize("config", [ALL, MINUTE, ObserveConfig(offsets=False)])
-def test_one_record_at_a_time(config: ObserveConfig) -> None:
-    records = story()
-    check_cuts(records, list(range(1, len(records))), config)
+@pytest.mark.parametrize("interval_ms", [ALL, MINUTE])
+@pytest.mark.parametrize("records", [story(), without_commits(story())], ids=["all", "without commits"])
+def test_one_record_at_a_time(records: list[Record], interval_ms: int) -> None:
+    check_cuts(records, list(range(1, len(records))), interval_ms)
 
 
 def test_a_record_of_a_group_that_is_not_known_says_nothing_of_later_times() -> None:
@@ -363,10 +353,9 @@ def test_a_record_of_a_group_that_is_not_known_says_nothing_of_later_times() -> 
     check_cuts(log.records, [1], ALL)
 
 
-@pytest.mark.parametrize("config", [ALL, ObserveConfig(offsets=False)])
-def test_one_record_at_a_time_long_after_it_was_written(config: ObserveConfig) -> None:
-    records = story()
-    check_cuts(records, list(range(1, len(records))), config, catches_up=True)
+@pytest.mark.parametrize("records", [story(), without_commits(story())], ids=["all", "without commits"])
+def test_one_record_at_a_time_long_after_it_was_written(records: list[Record]) -> None:
+    check_cuts(records, list(range(1, len(records))), ALL, catches_up=True)
 
 
 CHANGES = st.one_of(
@@ -410,9 +399,9 @@ def drawn(changes: list[Any]) -> list[Record]:
 def test_any_cut_of_any_log(changes: list[Any], data: st.DataObject) -> None:
     records = drawn(changes)
     cuts = data.draw(st.lists(st.integers(0, len(records)), max_size=5))
-    config = data.draw(st.sampled_from([ALL, MINUTE]))
+    interval_ms = data.draw(st.sampled_from([ALL, MINUTE]))
     # Batch time may tell earlier of sampled commits.
-    check_cuts(records, cuts, config, catches_up=config is ALL and data.draw(st.booleans()))
+    check_cuts(records, cuts, interval_ms, catches_up=interval_ms == ALL and data.draw(st.booleans()))
 
 
 @pytest.mark.drawn

@@ -9,26 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from group_coordinator.brokers_log.records import topic_ids
-from group_coordinator.brokers_log.step import ObserveConfig, Observed, step
+from group_coordinator.brokers_log.step import Observed, step
 from group_coordinator.coordinator_state.consumer_protocol import partitions_of
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, Output
 from tests.brokers_log.consumers import NAMES
 from tests.brokers_log.kafka import GROUP
 
-__all__ = ["ALL", "Watching", "kinds", "partitions"]
+__all__ = ["ALL", "Watching", "kinds", "partitions", "without_commits"]
 
-ALL = ObserveConfig(commits_interval_ms=0)
+ALL = 0
 """Events tell of each commit."""
 
 
 class Watching:
     """One group that is watched: its state, and all that was written about it."""
 
-    def __init__(
-        self, config: ObserveConfig = ALL, group: str = GROUP, names: Mapping[str, str] = NAMES
-    ) -> None:
-        self.config, self.group, self.names = config, group, names
+    def __init__(self, interval_ms: int = ALL, group: str = GROUP, names: Mapping[str, str] = NAMES) -> None:
+        self.interval_ms, self.group, self.names = interval_ms, group, names
         self.state: bytes | None = None
         self.deadline_ms: int | None = None
         self.outputs: list[Output] = []
@@ -42,7 +40,7 @@ class Watching:
         """
         batch = list(records)
         names = {each: self.names[each] for each in topic_ids(batch) if each in self.names}
-        result = step(self.group.encode(), self.state, batch, batch_ms, self.config, names)
+        result = step(self.group.encode(), self.state, batch, batch_ms, self.interval_ms, names)
         self.state, self.deadline_ms = result.state, result.deadline_ms
         self.outputs += result.outputs
         self.skipped += result.skipped
@@ -69,6 +67,11 @@ class Watching:
     def picture(self) -> Any:
         """The newest picture of the group; None: there is none, or a tombstone."""
         return self.newest(Channel.GROUPS).get(self.group.encode())
+
+
+def without_commits(records: Iterable[Record]) -> list[Record]:
+    """The records that there are with `observe.offsets = false`."""
+    return [each for each in records if each.key is None or each.key[:2] > b"\0\1"]
 
 
 def partitions(assignment: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from group_coordinator.brokers_log.step import ObserveConfig
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.observe.function import FunctionArguments, ObserveFunction
 from group_coordinator.observe.seen import Missed, Seen, SeenMetrics
@@ -31,7 +30,7 @@ class Called:
     ) -> None:
         self.seen: Seen = Counter()
         self.asked: list[set[str]] = []
-        arguments = FunctionArguments(ObserveConfig(), TOPICS, largest, self.names)
+        arguments = FunctionArguments(60_000, TOPICS, largest, self.names)
         self.state = group_state(
             stored, -1, planned_ms=now_ms, timeout=GroupStateTimeout.ProcessingTimeTimeout
         )

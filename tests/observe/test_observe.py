@@ -13,12 +13,13 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from group_coordinator.brokers_log.records import group_key, topic_ids
-from group_coordinator.brokers_log.step import ObserveConfig, step
+from group_coordinator.brokers_log.records import topic_ids
+from group_coordinator.brokers_log.step import step
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.observe.query import CONSUMER_PREFIX
+from tests.brokers_log.kafka import group_of
 from tests.commands.job import ObserveJob
 from tests.observe.polled import Polled
 from tests.patience import wait_for
@@ -111,10 +112,9 @@ def expected(
     log = [
         Record(BROKERS_LOG, it.partition, it.offset, it.timestamp, it.key, it.value)
         for it in records
-        if group_key(it.key) == group.encode()
+        if group_of(it.key) == group.encode()
     ]
-    config = ObserveConfig(commits_interval_ms=0)
-    result = step(group.encode(), None, log, 0, config, names(topic_ids(log)))
+    result = step(group.encode(), None, log, 0, 0, names(topic_ids(log)))
     return [json.loads(it.value or b"") for it in result.outputs if it.channel is Channel.EVENTS]
 
 

@@ -50,7 +50,6 @@ __all__ = [
     "OffsetCommit",
     "Unknown",
     "Unreadable",
-    "group_key",
     "read_record",
     "topic_ids",
 ]
@@ -111,19 +110,6 @@ class Unreadable(NamedTuple):
 
 
 AnyRecord: TypeAlias = OffsetCommit | GroupMetadata | ConsumerRecord | Unknown | Unreadable
-
-
-def group_key(key: bytes | None) -> bytes | None:
-    """The id of the group that a record is of, as bytes. None if its key cannot be read.
-
-    It stands at the same place in the keys of all kinds.
-    """
-    place = Place(key or b"", is_flexible=False)
-    try:
-        place.skip(2)
-        return place.text_or_null()
-    except FrameError:
-        return None
 
 
 def read_record(key: bytes | None, value: bytes | None) -> AnyRecord:

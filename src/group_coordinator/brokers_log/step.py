@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["ObserveConfig", "Observed", "step"]
+__all__ = ["Observed", "step"]
 
 _CLASSIC = "classic"
 _NO_NAMES: Mapping[str, str] = {}
@@ -66,21 +66,12 @@ _GONE_MS = 10_000
 In batch time it is waited for so long as well."""
 
 
-class ObserveConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of what is told about groups at the brokers."""
-
-    offsets: bool = True
-    """Whether commits are read. Most records are commits."""
-    commits_interval_ms: int = 60_000
-    """Events tell of the newest commit of each partition in so much time; 0: of all. Of an Empty group they
-    tell of all as well. Pictures of offsets are always the newest."""
-
-
 class Observed(NamedTuple):
     """The result of one call.
 
     `state`: the group to be stored, None if nothing is known of one. `deadline_ms`: the batch time of the
-    next call if nothing comes. `skipped`: the number of records of newer protocols, by kind.
+    next call if nothing comes. `skipped`: the number of records of newer protocols, by kind. `unreadable`:
+    the records that cannot be read, in order.
     """
 
     state: bytes | None
@@ -88,7 +79,7 @@ class Observed(NamedTuple):
     outputs: list[Output]
     events: list[Event]
     skipped: Counter[int]
-    unreadable: list[tuple[Record, Unreadable]]
+    unreadable: list[Unreadable]
 
 
 def step(
@@ -96,16 +87,18 @@ def step(
     state: bytes | None,
     records: Iterable[Record],
     batch_ms: int,
-    config: ObserveConfig,
+    commits_interval_ms: int,
     names: Mapping[str, str] = _NO_NAMES,
 ) -> Observed:
-    """Apply `records` of the group with the id `key` (`group_key`) to the stored group, then let time pass.
+    """Apply `records` of the group with the id `key` to the stored group, then let time pass.
 
     `batch_ms`: the time of the batch, which is the same if it runs again. A record that was read before
-    changes nothing. `names`: the names of topics by id, as far as they are known of the records' `topic_ids`.
+    changes nothing. `commits_interval_ms`: events tell of the newest commit of each partition in so much
+    time; 0: of all. Of an Empty group they tell of all as well. Pictures of offsets are always the newest.
+    `names`: the names of topics by id, as far as they are known of the records' `topic_ids`.
     """
     group = ObservedGroup(key.decode(errors="replace")) if state is None else decode_group(state)
-    watch = _Watch(group, batch_ms, config, names)
+    watch = _Watch(group, batch_ms, commits_interval_ms, names)
     for record in in_log_order(records):
         watch.take(record)
     return watch.end()
@@ -115,14 +108,15 @@ class _Watch:
     """The group in hand, and what was told so far."""
 
     def __init__(
-        self, group: ObservedGroup, batch_ms: int, config: ObserveConfig, names: Mapping[str, str]
+        self, group: ObservedGroup, batch_ms: int, commits_interval_ms: int, names: Mapping[str, str]
     ) -> None:
-        self._group, self._batch_ms, self._config, self._names = group, batch_ms, config, names
+        self._group, self._batch_ms, self._names = group, batch_ms, names
+        self._commits_interval_ms = commits_interval_ms
         self._offsets = CommittedOffsets(group.offsets)
         self._untold = {(each.topic, each.partition): each for each in group.untold}
         self._events: list[Event] = []
         self._skipped: Counter[int] = Counter()
-        self._unreadable: list[tuple[Record, Unreadable]] = []
+        self._unreadable: list[Unreadable] = []
         self._telling: Telling | None = None
         """Takes records of the consumer protocol, once there was one."""
         self._pictured: int | None = None
@@ -143,8 +137,7 @@ class _Watch:
             self._end_group(group.gone)
         match read:
             case OffsetCommit():
-                if self._config.offsets:
-                    self._take_commit(record, read)
+                self._take_commit(record, read)
             case GroupMetadata(written=written):
                 # Commits before it are told before it.
                 self._tell_commits()
@@ -152,7 +145,7 @@ class _Watch:
             case Unknown():
                 self._take_unknown(read)
             case Unreadable():
-                self._unreadable.append((record, read))
+                self._unreadable.append(read)
             case _:
                 self._take_of_consumers(record, read)
         if not group.place and not self._is_there():
@@ -190,8 +183,8 @@ class _Watch:
         self._untold.pop(about, None)
         self._untold[about] = Untold(*about, group.now_ms, f"{record}")
         if group.tell_ms is None:
-            group.tell_ms = group.now_ms + self._config.commits_interval_ms
-        if not self._config.commits_interval_ms:
+            group.tell_ms = group.now_ms + self._commits_interval_ms
+        if not self._commits_interval_ms:
             self._tell_commits()
 
     def _take_group(self, record: Record, written: GroupPicture | None, since_ms: int) -> None:

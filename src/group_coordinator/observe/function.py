@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from group_coordinator.brokers_log.records import topic_ids
-from group_coordinator.brokers_log.step import ObserveConfig, step
+from group_coordinator.brokers_log.step import step
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.coordinator_state.step import Channel
@@ -29,11 +29,11 @@ INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "record_key", "value")
 class FunctionArguments(NamedTuple):
     """The arguments of the function, which are shipped to the Python workers.
 
-    `largest`: bytes that a record may have in any of the topics. `names`: finds the names of topics out, by
-    their ids.
+    `commits_interval_ms`: see `step`. `largest`: bytes that a record may have in any of the topics. `names`:
+    finds the names of topics out, by their ids.
     """
 
-    config: ObserveConfig
+    commits_interval_ms: int
     topics: dict[Channel, str]
     largest: int
     names: Callable[[Collection[str]], Mapping[str, str]]
@@ -67,7 +67,7 @@ class ObserveFunction(GroupFunction):
             bytes(state.get[0]) if state.exists else None,
             log,
             batch_ms,
-            arguments.config,
+            arguments.commits_interval_ms,
             names,
         )
         seen: Seen = Counter()
@@ -77,7 +77,7 @@ class ObserveFunction(GroupFunction):
             seen["events", str(event.__struct_config__.tag)] += 1
         for kind, count in observed.skipped.items():
             seen["skipped_records", str(kind)] += count
-        for _, unreadable in observed.unreadable:
+        for unreadable in observed.unreadable:
             seen["unreadable_records", "newer version" if unreadable.is_newer else "damaged"] += 1
         rows: list[Row] = []
         for channel, record_key, value, partition, place in observed.outputs:

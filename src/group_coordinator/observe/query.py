@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from group_coordinator.observe.seen import Seen
     from group_coordinator.observe.settings import ObserveSettings
 
-__all__ = ["CONSUMER_PREFIX", "QUERY_NAME", "USE_CONSUMER", "read_log", "start_query"]
+__all__ = ["CONSUMER_PREFIX", "QUERY_NAME", "USE_CONSUMER", "by_group", "read_log", "start_query"]
 
 QUERY_NAME = "group-coordinator-observe"
 USE_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
@@ -68,10 +68,7 @@ def start_query(
 
 
 def read_log(spark: SparkSession, settings: ObserveSettings, partitions: int) -> DataFrame:
-    """Read the records of so many partitions, each with the id of its group as bytes (`key`).
-
-    It stands at the same place in all keys.
-    """
+    """Read the records of so many partitions, `by_group`."""
     log = (
         spark.readStream.format("kafka")
         # To subscribe would be to join a group at the brokers.
@@ -87,7 +84,15 @@ def read_log(spark: SparkSession, settings: ObserveSettings, partitions: int) ->
         .options(**kafka_options(settings))
         .load()
     )
-    if not settings.observe_offsets:
+    return by_group(log, with_commits=settings.observe_offsets)
+
+
+def by_group(log: DataFrame, *, with_commits: bool) -> DataFrame:
+    """The records as Kafka has them, with the id of the group that each is of as bytes (`key`).
+
+    It stands at the same place in the keys of all kinds. `with_commits`: whether commits are among them.
+    """
+    if not with_commits:
         log = log.filter(_number("key", 1) > _LARGEST_SIMPLE_KIND)
     group_id = F.substring("key", 5, _number("key", 3))
     return log.select(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from kafka.errors import NoError, UnknownTopicOrPartitionError, for_code
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from group_coordinator.brokers_log.step import ObserveConfig
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_committed
@@ -170,16 +169,13 @@ def _watch(
         Channel.OFFSETS: settings.topics_offsets,
         Channel.EVENTS: settings.topics_events,
     }
-    config = ObserveConfig(
-        offsets=settings.observe_offsets, commits_interval_ms=settings.observe_commits_interval_ms
-    )
     batches.restart()
     query = start_query(
         spark,
         settings,
         partitions,
         FunctionArguments(
-            config,
+            settings.observe_commits_interval_ms,
             outputs,
             settings.group.max_record_bytes,
             TopicNames(settings.bootstrap_servers, settings.kafka),
