@@ -90,10 +90,11 @@ class World:
         self.now_s += seconds
 
     def mover(self, to: Side, *, overwrites: bool = False) -> Mover:
+        places = (self.places["coordinator"], self.places["brokers"])
         return Mover(
             G,
             to,
-            Surroundings(self.places, self, self.said.append, lambda: self.now_s, self.sleep),
+            Surroundings(*places, self, self.said.append, lambda: self.now_s, self.sleep),
             client_id="c",
             overwrites=overwrites,
         )

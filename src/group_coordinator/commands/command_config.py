@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["client_config", "command_config_option", "read_properties"]
+__all__ = ["client_config", "command_config_option", "config_to_connect", "read_properties"]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -46,6 +48,15 @@ def _unescaped(text: str) -> str:
         return _ESCAPES.get(match[2], match[2])
 
     return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", character, text)
+
+
+def config_to_connect(bootstrap_servers: str, path: str | None) -> dict[str, Any]:
+    """`client_config`, with the wait for the first broker. Raises `click.UsageError`."""
+    try:
+        config = client_config(bootstrap_servers, path)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return config | {"bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS}
 
 
 def client_config(bootstrap_servers: str, path: str | None) -> dict[str, Any]:

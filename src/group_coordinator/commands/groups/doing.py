@@ -19,20 +19,14 @@ from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.events import EventReader
 from group_coordinator.client.messages import message_of
-from group_coordinator.commands.command_config import client_config
+from group_coordinator.commands.command_config import config_to_connect
 from group_coordinator.commands.groups import actions
 from group_coordinator.commands.groups.as_it_was import AsItWas
 from group_coordinator.commands.groups.plan import Planned
 from group_coordinator.commands.groups.reset import ResetTo, reset_offsets
 from group_coordinator.commands.output import put
 from group_coordinator.commands.tables import Report
-from group_coordinator.commands.terminal import (
-    BOOTSTRAP_TIMEOUT_MS,
-    fail,
-    need,
-    say,
-    show,
-)
+from group_coordinator.commands.terminal import fail, need, say, show
 from group_coordinator.jobs.printable import printable_label
 
 __all__ = ["do"]
@@ -46,11 +40,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 def do(action: str, *, bootstrap_servers: str, command_config: str | None, **options: Any) -> None:
     """Connect, do what the options ask for, print its report, and exit with its code."""
-    try:
-        config = client_config(bootstrap_servers, command_config)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    config |= {"bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS}
+    config = config_to_connect(bootstrap_servers, command_config)
     run = _action(action, options | {"client_config": config})
     try:
         admin = _admin(config, options)

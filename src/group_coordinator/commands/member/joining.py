@@ -19,9 +19,9 @@ from group_coordinator.client import (
     MissingTopicError,
 )
 from group_coordinator.client.work import natural
-from group_coordinator.commands.command_config import client_config
+from group_coordinator.commands.command_config import config_to_connect
 from group_coordinator.commands.output import put
-from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS, fail
+from group_coordinator.commands.terminal import fail
 from group_coordinator.jobs.printable import printable_label
 from group_coordinator.jobs.signals import stop_event
 
@@ -94,13 +94,10 @@ def _make(
     bootstrap_servers: str, command_config: str | None, topics: Collection[str], **settings: Any
 ) -> GroupMember:
     """Connect a member, and see that there are topics to share; or end with one line."""
-    try:
-        config = client_config(bootstrap_servers, command_config)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    config = config_to_connect(bootstrap_servers, command_config)
     _say(f"connecting to Kafka at {bootstrap_servers}")
     try:
-        made = GroupMember(**settings, bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, **config)
+        made = GroupMember(**settings, **config)
         absent = [topic for topic in topics if made.partitions_for_topic(topic) is None]
     except ValueError as error:
         raise click.UsageError(str(error)) from None

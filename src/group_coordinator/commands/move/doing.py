@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-import click
 from kafka.admin import OffsetSpec
 from kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
 from kafka.structs import TopicPartition
@@ -19,11 +18,11 @@ from group_coordinator.client.brokers_guard import BrokersGuard
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.sides_log import SidesLog
-from group_coordinator.commands.command_config import client_config
+from group_coordinator.commands.command_config import config_to_connect
 from group_coordinator.commands.move.places import AtBrokers, AtCoordinator, SidesTopic
 from group_coordinator.commands.move.steps import Look, Mover, RefusedError, World
 from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Row, Table
-from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS, fail, say, show
+from group_coordinator.commands.terminal import fail, say, show
 from group_coordinator.coordinator_state.sides import Side
 
 __all__ = ["do", "told"]
@@ -43,11 +42,8 @@ def do(group: str, to: Side, *, dry_run: bool, output: str, **options: Any) -> N
     """Connect, move the group or look at it, tell it, and exit with a code."""
     client_id = own_client_id("move")
     timeout = options["timeout"]
-    try:
-        config = client_config(options["bootstrap_servers"], options["command_config"])
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    config |= {"client_id": client_id, "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS}
+    config = config_to_connect(options["bootstrap_servers"], options["command_config"])
+    config |= {"client_id": client_id}
     try:
         with ExitStack() as stack:
             admin = stack.enter_context(
@@ -61,13 +57,10 @@ def do(group: str, to: Side, *, dry_run: bool, output: str, **options: Any) -> N
             brokers = stack.enter_context(BrokersAdmin(request_timeout_ms=timeout, **config))
             guard = stack.enter_context(BrokersGuard(request_timeout_ms=timeout, **config))
             log = stack.enter_context(SidesLog(options["sides_topic"], config, timeout))
-            world = World(
-                {"coordinator": AtCoordinator(admin), "brokers": AtBrokers(brokers, guard)},
-                SidesTopic(log, config),
-                say,
-            )
             mover = Mover(
-                *(group, to, world),
+                group,
+                to,
+                World(AtCoordinator(admin), AtBrokers(brokers, guard), SidesTopic(log, config), say),
                 client_id=client_id,
                 timeout_s=options["members_timeout"],
                 overwrites=options["overwrite"],

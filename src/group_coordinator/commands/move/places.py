@@ -33,7 +33,7 @@ Errors = Mapping[TopicPartition, type[KafkaError]]
 
 
 class AtCoordinator:
-    """The group at the coordinator. Only gateways let members in, so it needs no guard."""
+    """The group at the coordinator."""
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
@@ -53,15 +53,6 @@ class AtCoordinator:
     def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> Errors:
         """See `Place`."""
         return self._admin.delete_group_offsets(group_id, partitions)
-
-    def check_guard(self, group_id: str) -> None:
-        """See `Place`."""
-
-    def guard(self, group_id: str) -> None:
-        """See `Place`."""
-
-    def release(self, group_id: str) -> None:
-        """See `Place`."""
 
 
 class AtBrokers:
@@ -109,17 +100,17 @@ class AtBrokers:
         return self._admin.delete_group_offsets(group_id, partitions)
 
     def check_guard(self, group_id: str) -> None:
-        """See `Place`."""
+        """See `GuardedPlace`."""
         if error := self._guard.check([group_id])[group_id]:
             raise error
 
     def guard(self, group_id: str) -> None:
-        """See `Place`."""
+        """See `GuardedPlace`."""
         if error := self._guard.take([group_id])[group_id]:
             raise error
 
     def release(self, group_id: str) -> None:
-        """See `Place`."""
+        """See `GuardedPlace`."""
         if error := self._guard.release([group_id])[group_id]:
             raise error
 

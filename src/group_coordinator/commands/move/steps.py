@@ -28,7 +28,7 @@ from group_coordinator.client.descriptions import MemberDescription
 from group_coordinator.client.messages import message_of
 from group_coordinator.coordinator_state.sides import Side, SideRecord, other
 
-__all__ = ["Look", "Mover", "Place", "RefusedError", "Seen", "Sides", "World"]
+__all__ = ["GuardedPlace", "Look", "Mover", "Place", "RefusedError", "Seen", "Sides", "World"]
 
 _SHARED = ("", "consumer")
 """The protocol types of groups that share partitions; "" is that of one without members so far."""
@@ -74,11 +74,15 @@ class Place(Protocol):
     ) -> Mapping[TopicPartition, type[KafkaError]]:
         """Delete committed offsets."""
 
+
+class GuardedPlace(Place, Protocol):
+    """The brokers. Only gateways let members in at the coordinator, so it needs no guard."""
+
     def check_guard(self, group_id: str) -> None:
         """Raise the KafkaError of a right that is missing to guard the group, and change nothing."""
 
     def guard(self, group_id: str) -> None:
-        """Keep members out, if others than gateways can let them in. Raises HasMembersError."""
+        """Keep members out. Raises HasMembersError."""
 
     def release(self, group_id: str) -> None:
         """Let members in again."""
@@ -101,7 +105,8 @@ class Sides(Protocol):
 class World(NamedTuple):
     """All that a move needs."""
 
-    places: Mapping[Side, Place]
+    coordinator: Place
+    brokers: GuardedPlace
     sides: Sides
     say: Callable[[str], None]
     """It is told how the move goes, in lines."""
@@ -141,7 +146,8 @@ class Mover:
         overwrites: bool = False,
     ) -> None:
         self._group_id, self._to, self._client_id = group_id, to, client_id
-        self._places, self._sides, self._say, self._clock, self._sleep = world
+        coordinator, self._brokers, self._sides, self._say, self._clock, self._sleep = world
+        self._places: Mapping[Side, Place] = {"coordinator": coordinator, "brokers": self._brokers}
         self._timeout_s, self._overwrites = timeout_s, overwrites
         self._move_id = secrets.token_hex(8)
 
@@ -195,7 +201,7 @@ class Mover:
             self._settle(self._to, look)
             return look
         # Later the group would be left on its way for a right that is missing.
-        self._places["brokers"].check_guard(self._group_id)
+        self._brokers.check_guard(self._group_id)
         try:
             self._append(look.origin, moving_to=self._to)
             self._transfer(look.origin)
@@ -217,16 +223,15 @@ class Mover:
 
     def _try_to_transfer(self, origin: Side, deadline_s: float) -> str:
         """Do all steps from `empty` to `seen`; returns why all has to be done again, or ""."""
-        place, brokers = self._places[origin], self._places["brokers"]
         self._await_empty(origin, deadline_s)
         if origin == "brokers":
             try:
-                brokers.guard(self._group_id)
+                self._brokers.guard(self._group_id)
             except HasMembersError:
                 return "the brokers still refuse its guard, as if it had members"
         else:
-            brokers.release(self._group_id)
-        offsets = place.offsets(self._group_id)
+            self._brokers.release(self._group_id)
+        offsets = self._places[origin].offsets(self._group_id)
         self._check_ours()
         wanted = self._copy(offsets)
         if self._is_done(origin, offsets, wanted):
@@ -303,15 +308,15 @@ class Mover:
 
     def _settle(self, side: Side, look: Look) -> None:
         """End a move where it began. `look`: what was known before this run of the command."""
-        brokers, seen = self._places["brokers"], look.seen["brokers"]
+        seen = look.seen["brokers"]
         # An earlier run may have released the guard.
         was_moving = look.record is not None and look.record.moving_to is not None
         # Before the record, because clients take the guard's refusal for final.
         if side == "brokers":
-            brokers.release(self._group_id)
+            self._brokers.release(self._group_id)
         elif seen.is_there if was_moving else seen.is_guarded:
             try:
-                brokers.guard(self._group_id)
+                self._brokers.guard(self._group_id)
             except HasMembersError as error:
                 self._say(f"warning: {error}, and each record may be read twice: stop them")
         self._append(side)
