@@ -14,7 +14,7 @@ __all__ = ["member"]
 
 
 @click.command()
-@click.option("--group", required=True, help="Group to join.")
+@click.option("--group", "group_id", required=True, help="Group to join.")
 @click.option("--units", type=click.IntRange(min=1), help="Share this many units: unit-0, unit-1, ...")
 @click.option("--topic", "topics", multiple=True, help="Share the partitions of this topic (repeatable).")
 @bootstrap_option(has_settings=False)
@@ -30,6 +30,7 @@ __all__ = ["member"]
 @click.option("--client-id", help="Name of the member in listings.  [default: host and process id]")
 @click.option(
     "--instance-id",
+    "group_instance_id",
     help="Be a static member of this name. It owns the same again if it restarts within the session timeout.",
 )
 @click.option(

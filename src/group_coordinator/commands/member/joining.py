@@ -33,40 +33,23 @@ _SILENCE_AGAIN_S = 10.0
 _SESSION_TIMEOUT_MS = 10_000
 
 
-def join(  # noqa: PLR0913 - as many as there are options
+def join(
     units: int | None,
     topics: tuple[str, ...],
     *,
-    group: str,
     bootstrap_servers: str,
     command_config: str | None,
-    request_topic: str,
-    response_topic: str,
-    client_id: str | None,
-    instance_id: str | None,
-    group_protocol: str,
     session_timeout_ms: int | None,
     assignors: tuple[str, ...],
-    server_assignor: str | None,
+    **settings: Any,
 ) -> None:
-    """Join a group, and tell of it until SIGTERM or Ctrl-C."""
-    has_epochs = group_protocol == "consumer"
+    """Join a group, and tell of it until SIGTERM or Ctrl-C. `settings`: others of `GroupMember`."""
+    group, instance_id = settings["group_id"], settings["group_instance_id"]
+    has_epochs = settings["group_protocol"] == "consumer"
     if session_timeout_ms is None and not has_epochs:
         session_timeout_ms = _SESSION_TIMEOUT_MS
-    joining = _make(
-        bootstrap_servers,
-        command_config,
-        topics,
-        group_id=group,
-        client_id=client_id,
-        group_instance_id=instance_id,
-        group_protocol=group_protocol,
-        session_timeout_ms=session_timeout_ms,
-        assignors=assignors or None,
-        server_assignor=server_assignor,
-        request_topic=request_topic,
-        response_topic=response_topic,
-    )
+    settings |= {"session_timeout_ms": session_timeout_ms, "assignors": assignors or None}
+    joining = _make(bootstrap_servers, command_config, topics, **settings)
     stopping = stop_event(signal.SIGINT, signal.SIGTERM)
     narrator = _Narrator(joining, has_epochs=has_epochs)
     if units is not None:
