@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from group_coordinator.commands.tables import Column, Failure, Line, Note, Reader, Report, Table
+from group_coordinator.commands.output import tell
+from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Table
 from group_coordinator.commands.terminal import show
 
 GROUP = Column("GROUP", 8, grows=True)
@@ -19,8 +20,7 @@ def written(report: Report, form: str = "table") -> tuple[str, str]:
     """What goes to stdout and to stderr."""
     pieces = list(report.written(form))
     return tuple(
-        "".join(text for text, reader in pieces if (reader is Reader.OF_ERRORS) is is_error)
-        for is_error in (False, True)
+        "".join(text for text, write in pieces if (write is tell) is is_error) for is_error in (False, True)
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from group_coordinator.commands.times import utc_text
 from group_coordinator.coordinator_state.consumer_protocol import partitions_of
 from group_coordinator.coordinator_state.events import (
     AnyEvent,
@@ -62,7 +63,7 @@ def line_of(event: dict[str, Any]) -> str:
     known = read_event(msgspec.json.encode(event))
     told = _fields(event) if known is None else with_short_ids(f"{_words(known)}{_by(known)}")
     at = datetime.fromtimestamp(event["at_ms"] / 1_000, UTC)
-    return f"{_time(at)}  {printable_name(event['group_id'])}  {printable_label(told)}"
+    return f"{utc_text(at)}  {printable_name(event['group_id'])}  {printable_label(told)}"
 
 
 def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for each kind of event
@@ -101,7 +102,7 @@ def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for ea
         case GenerationWrapped():
             return "generations begin again with 1"
         case RebalancePostponed():
-            return f"waiting for static members until {_time(time_of(event.until_ms))}"
+            return f"waiting for static members until {utc_text(time_of(event.until_ms))}"
         case AssignmentPropagated():
             return f"generation {event.generation_id}: {_count(len(event.assignments), 'assignment')}"
         case OffsetsCommitted():
@@ -216,10 +217,6 @@ def _count(number: int, what: str) -> str:
 
 def _seconds(ms: int) -> str:
     return f"{ms / 1_000:g} s"
-
-
-def _time(at: datetime) -> str:
-    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 def _fields(event: dict[str, Any]) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple, Self
 
-from group_coordinator.commands.output import json_of
+from group_coordinator.commands.output import json_of, put, put_as_it_is, put_json, tell
 from group_coordinator.jobs.printable import printable_label, printable_name
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "File",
     "Line",
     "Note",
-    "Reader",
     "Report",
     "Row",
     "Table",
@@ -36,12 +34,6 @@ Cell = str | int | Mapping[str, Sequence[int]] | None
 """A value of a table: a text, a number, or the partitions of topics. None: there is none."""
 
 Row = tuple[Cell, ...]
-
-
-class Reader(Enum):
-    """The reader of a piece of output. Only programs get names as they are; the rest is printable."""
-
-    PEOPLE, PROGRAMS, OF_JSON, OF_ERRORS = range(4)
 
 
 class Column(NamedTuple):
@@ -158,28 +150,39 @@ class Report:
         """Whether no table has a row."""
         return not any(table.rows for table in self._tables())
 
-    def written(self, form: str) -> Iterator[tuple[str, Reader]]:
-        """Yield what to print, piece by piece, each with its reader."""
+    def fail(self, text: str) -> None:
+        """Say that something that was asked for cannot be had."""
+        self.items.append(Failure(text))
+
+    def note(self, text: str) -> None:
+        """Say something that is not an error."""
+        self.items.append(Note(text))
+
+    def written(self, form: str) -> Iterator[tuple[str, Callable[[str], None]]]:
+        """Yield what to print, piece by piece, each with the function that prints it.
+
+        Only programs get names as they are; the rest is printable.
+        """
         apart = "\n" if form == "table" else ""
         for item in self.items:
             match item:
                 case Note(text):
-                    yield f"{apart}{printable_label(text)}\n", Reader.OF_ERRORS
+                    yield f"{apart}{printable_label(text)}\n", tell
                 case Failure(text):
-                    yield f"{apart}error: {printable_label(text)}\n", Reader.OF_ERRORS
+                    yield f"{apart}error: {printable_label(text)}\n", tell
                 case Line(text, is_apart) if form == "table":
                     before = "\n" if is_apart else ""
-                    yield f"{before}{printable_label(text)}\n", Reader.PEOPLE
+                    yield f"{before}{printable_label(text)}\n", put
                 case File(text) if form == "table":
-                    yield text, Reader.PROGRAMS
+                    yield text, put_as_it_is
                 case Table() if form == "table":
-                    yield "".join(f"{line}\n" for line in item.lines()), Reader.PEOPLE
+                    yield "".join(f"{line}\n" for line in item.lines()), put
                 case _:
                     pass
         if form == "json":
-            yield self._json(), Reader.OF_JSON
+            yield self._json(), put_json
         elif form == "csv":
-            yield self._csv(), Reader.PROGRAMS
+            yield self._csv(), put_as_it_is
 
     def _tables(self) -> list[Table]:
         return [item for item in self.items if isinstance(item, Table)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from group_coordinator.commands.output import put, put_as_it_is, put_json, tell
+from group_coordinator.commands.output import tell
 from group_coordinator.coordinator_state.topics import BROKERS_EVENTS, EVENTS, REQUESTS
 from group_coordinator.deploy.extras import missing
 from group_coordinator.jobs.printable import printable_label
@@ -209,16 +209,8 @@ def say(line: str) -> None:
 
 def show(report: Report, form: str) -> None:
     """Print what a command was asked for as a table, JSON or CSV, and its messages."""
-    from group_coordinator.commands.tables import Reader
-
-    put_for = {
-        Reader.PEOPLE: put,
-        Reader.PROGRAMS: put_as_it_is,
-        Reader.OF_JSON: put_json,
-        Reader.OF_ERRORS: tell,
-    }
-    for text, reader in report.written(form):
-        put_for[reader](text)
+    for text, write in report.written(form):
+        write(text)
 
 
 def fail(error: Exception | str, tell: Callable[[str], None] = say) -> NoReturn:

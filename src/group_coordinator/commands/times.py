@@ -1,4 +1,4 @@
-"""Times as people type them."""
+"""Times as people type them, and as they are told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-__all__ = ["parse_time", "parsed_time"]
+__all__ = ["parse_time", "parsed_time", "utc_text"]
 
 _AGO = re.compile(r"(\d+)([smhdw])")
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")
@@ -47,3 +47,8 @@ def parsed_time(context: click.Context, option: click.Parameter, value: str | No
         return None if value is None else parse_time(value, datetime.now(UTC), after)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def utc_text(at: datetime) -> str:
+    """`2026-01-31T14:05:00.000Z`, whatever the zone of the time."""
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

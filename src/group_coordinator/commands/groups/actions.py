@@ -111,7 +111,7 @@ def describe(
     for group_id, group in groups.items():
         table = tables[group_id]
         if group.error is not None:
-            report.items.append(Failure(_why_not(group)))
+            report.fail(_why_not(group))
         elif table.rows or lag is None:
             report.items += [*_notes(group), *_notes_on_lag(lags.get(group_id) if table.rows else None)]
             # Kafka's tool shows the headings of no members, but not those of no offsets.
@@ -188,9 +188,7 @@ def delete(admin: AdminClient, group_ids: Collection[str] | None, reason: str | 
     report = Report([Table((GROUP, _STATUS), rows, hidden=True)])
     for group_id, error in results.items():
         if error is not NoError:
-            report.items.append(
-                Failure(f"Group '{group_id}' could not be deleted due to: {message_of(error)}")
-            )
+            report.fail(f"Group '{group_id}' could not be deleted due to: {message_of(error)}")
     deleted = ", ".join(f"'{group_id}'" for group_id, error in results.items() if error is NoError)
     if not report.exit_code:
         report.items.append(Line(f"Deletion of requested consumer groups ({deleted}) was successful."))
@@ -245,9 +243,7 @@ def remove_members(admin: AdminClient, group_id: str, members: Sequence[MemberTo
     report = Report()
     for member_id, error in errors.items():
         if error is not NoError:
-            report.items.append(
-                Failure(f"Member '{member_id}' could not be removed due to: {message_of(error)}")
-            )
+            report.fail(f"Member '{member_id}' could not be removed due to: {message_of(error)}")
     report.items.append(Table((GROUP, Column("MEMBER", 15, grows=True), _STATUS), rows))
     return report
 

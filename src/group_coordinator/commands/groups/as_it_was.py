@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -15,7 +15,8 @@ from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.events import EventReader
-from group_coordinator.commands.tables import Failure, Note, Report
+from group_coordinator.commands.tables import Note, Report
+from group_coordinator.commands.times import utc_text
 from group_coordinator.coordinator_state.offsets.still_there import Found, is_made_again
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.past import LastReset, Past
@@ -61,11 +62,9 @@ class AsItWas:
                 commits = _at(past, self.moment, wanted, current, report)
             return _of_same_topics(commits, find, report)
         except HistoryError as error:
-            report.items.append(Failure(str(error)))
+            report.fail(str(error))
         except OffsetOutOfRangeError as error:
-            report.items.append(
-                Failure(f"The events do not follow on what the history has read: {error.args[0]}")
-            )
+            report.fail(f"The events do not follow on what the history has read: {error.args[0]}")
         return {}
 
 
@@ -86,27 +85,25 @@ def events_after(events: EventReader, timeout_ms: int) -> Iterator[tuple[int, by
 def _at(past: Past, moment: datetime, wanted: Wanted, current: Current, report: Report) -> dict[str, Commits]:
     reached = past.reaches_to()
     if reached is None or moment > reached:
-        reach = "has no event yet" if reached is None else f"reaches to {_told(reached)}"
-        raise HistoryError(f"The history {reach}, and not to {_told(moment)}")
+        reach = "has no event yet" if reached is None else f"reaches to {utc_text(reached)}"
+        raise HistoryError(f"The history {reach}, and not to {utc_text(moment)}")
     begins, rows = past.begins(), past.at(moment)
     commits: dict[str, Commits] = {}
     for group_id, partitions in wanted.items():
         begin = begins.get(group_id)
         if begin is None:
-            report.items.append(Failure(f"The history knows no group '{group_id}'"))
+            report.fail(f"The history knows no group '{group_id}'")
         elif moment < begin:
-            report.items.append(
-                Failure(
-                    f"Group '{group_id}' cannot be reset to {_told(moment)}: the history knows it since "
-                    f"{_told(begin)}"
-                )
+            report.fail(
+                f"Group '{group_id}' cannot be reset to {utc_text(moment)}: the history knows it since "
+                f"{utc_text(begin)}"
             )
         else:
             of_group = _by_partition(rows.get(group_id, {}))
             known = {each for each, row in of_group.items() if row.change == "committed"}
             meant = known | current[group_id].keys() if partitions is None else set(partitions)
             commits[group_id] = {each: of_group[each] for each in sorted(meant & known)}
-            report.items += _left(group_id, meant - known, of_group, f"at {_told(moment)}")
+            report.items += _left(group_id, meant - known, of_group, f"at {utc_text(moment)}")
     return commits
 
 
@@ -141,13 +138,11 @@ def _undone(past: Past, wanted: Wanted, current: Current, report: Report) -> dic
     for group_id, partitions in wanted.items():
         last = resets.get(group_id)
         if last is None:
-            report.items.append(Failure(f"No reset of group '{group_id}' is known"))
+            report.fail(f"No reset of group '{group_id}' is known")
         elif untold := _untold(last, current[group_id]):
-            report.items.append(
-                Failure(
-                    f"The events do not tell yet of what group '{group_id}' has committed in "
-                    f"{_names(untold)}: ask again in a minute"
-                )
+            report.fail(
+                f"The events do not tell yet of what group '{group_id}' has committed in "
+                f"{_names(untold)}: ask again in a minute"
             )
         else:
             commits[group_id] = _before(group_id, last, partitions, report)
@@ -172,9 +167,7 @@ def _before(
     meant = reset.keys() if partitions is None else reset.keys() & set(partitions)
     first = min(row.at for row in reset.values())
     by = next(iter(reset.values())).client_id
-    report.items.append(
-        Note(f"The last reset of group '{group_id}' was at {_told(first)}{f', by {by}' if by else ''}.")
-    )
+    report.note(f"The last reset of group '{group_id}' was at {utc_text(first)}{f', by {by}' if by else ''}.")
     since = {each for each in meant & gone.keys() if gone[each].place > reset[each].place}
     report.items += _left(group_id, since, gone, "since its last reset")
     known = {each for each in meant - since if each in before and before[each].change == "committed"}
@@ -195,11 +188,9 @@ def _of_same_topics(commits: dict[str, Commits], find: Find, report: Report) -> 
         }
         same[group_id] = {each: row for each, row in of_group.items() if each not in others}
         if others:
-            report.items.append(
-                Note(
-                    f"warning: Group '{group_id}' stays as it is in {_names(sorted(others))}, because the "
-                    "topic was deleted and made again since."
-                )
+            report.note(
+                f"warning: Group '{group_id}' stays as it is in {_names(sorted(others))}, because the "
+                "topic was deleted and made again since."
             )
     return same
 
@@ -212,7 +203,3 @@ def _names(partitions: Collection[TopicPartition]) -> str:
     every = [f"{each.topic}-{each.partition}" for each in partitions]
     more = f" and {len(every) - _MOST_NAMED} more" if len(every) > _MOST_NAMED else ""
     return f"{', '.join(every[:_MOST_NAMED])}{more}"
-
-
-def _told(at: datetime) -> str:
-    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -24,7 +24,7 @@ from group_coordinator.commands.groups.actions import Admin, descriptions
 from group_coordinator.commands.groups.as_it_was import AsItWas, Commits
 from group_coordinator.commands.groups.plan import written_plan
 from group_coordinator.commands.groups.views import GROUP, PARTITION, TOPIC
-from group_coordinator.commands.tables import Cell, Column, Failure, File, Note, Report, Row, Table
+from group_coordinator.commands.tables import Cell, Column, File, Note, Report, Row, Table
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.config import INT64_MAX
 
@@ -127,15 +127,13 @@ def _inactive(admin: Admin, group_ids: Collection[str] | None, report: Report) -
     inactive = {}
     for group_id, group in descriptions(admin, group_ids).items():
         if group.error is not None and not isinstance(group.error, GroupIdNotFoundError):
-            report.items.append(Failure(f"Group '{group_id}' cannot be reset: {message_of(group.error)}"))
+            report.fail(f"Group '{group_id}' cannot be reset: {message_of(group.error)}")
         elif group.group_state in (GroupState.EMPTY, GroupState.DEAD):
             inactive[group_id] = group
         else:
-            report.items.append(
-                Failure(
-                    f"Assignments can only be reset if the group '{group_id}' is inactive, but the current "
-                    f"state is {group.group_state}."
-                )
+            report.fail(
+                f"Assignments can only be reset if the group '{group_id}' is inactive, but the current "
+                f"state is {group.group_state}."
             )
     return inactive
 
@@ -153,8 +151,9 @@ def _specs(
 ) -> dict[str, Offsets]:
     """By group and partition: an OffsetSpec, an OffsetTimestamp, or an offset."""
     if to.plan is not None:
-        missing = [group_id for group_id in groups if group_id not in to.plan]
-        report.items += [Failure(f"No reset plan for group {group_id} found") for group_id in missing]
+        for group_id in groups:
+            if group_id not in to.plan:
+                report.fail(f"No reset plan for group {group_id} found")
         return {group_id: dict(to.plan[group_id]) for group_id in groups if group_id in to.plan}
     current = {
         group_id: {partition: each.offset for partition, each in offsets.items()}
@@ -180,7 +179,7 @@ def _named(
     if any(map(has_logs, groups.values())):
         existing = admin.partitions(whole)
         for topic in sorted(whole - {partition.topic for partition in existing}):
-            report.items.append(Failure(f"Topic '{topic}' does not exist."))
+            report.fail(f"Topic '{topic}' does not exist.")
     units = {TopicPartition(topic, 0) for topic in whole}
     return {group_id: exact | (existing if has_logs(group) else units) for group_id, group in groups.items()}
 
@@ -194,11 +193,9 @@ def _specs_of(
         return dict.fromkeys(partitions, to.spec)
     lacking = _names(each for each in partitions if each not in current)
     if lacking:
-        report.items.append(
-            Failure(
-                f"Cannot shift offsets of group '{group_id}' for partitions {lacking} since there is no "
-                f"current committed offset"
-            )
+        report.fail(
+            f"Cannot shift offsets of group '{group_id}' for partitions {lacking} since there is no "
+            f"current committed offset"
         )
     return {each: current[each] + to.shift_by for each in partitions if each in current}
 
@@ -219,17 +216,15 @@ def _resolved(
     }
     logs = admin.logs(to_look_up)
     if missing := _names(to_look_up.keys() - logs.keys()):
-        report.items.append(Failure(f"The partitions {missing} do not exist, or have no leader"))
+        report.fail(f"The partitions {missing} do not exist, or have no leader")
     warnings: dict[str, None] = {}
     offsets: dict[str, Offsets] = {}
     for group_id, of_group in specs.items():
         offsets[group_id] = {}
         if not has_logs(groups[group_id]) and any(map(_needs_log, of_group.values())):
-            report.items.append(
-                Failure(
-                    f"Group '{group_id}' shares units of work, which have no log: use --to-offset, "
-                    f"--shift-by, --to-current or --from-file"
-                )
+            report.fail(
+                f"Group '{group_id}' shares units of work, which have no log: use --to-offset, "
+                f"--shift-by, --to-current or --from-file"
             )
             continue
         for partition, spec in sorted(of_group.items()):
@@ -277,7 +272,7 @@ def _committed(
     )
     for group_id, of_group in errors.items():
         for error in dict.fromkeys(error for error in of_group.values() if error is not NoError):
-            report.items.append(Failure(f"Group '{group_id}' could not be reset due to: {message_of(error)}"))
+            report.fail(f"Group '{group_id}' could not be reset due to: {message_of(error)}")
     return {
         group_id: {each: offset for each, offset in of_group.items() if errors[group_id][each] is NoError}
         for group_id, of_group in offsets.items()

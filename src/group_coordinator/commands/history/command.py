@@ -13,7 +13,7 @@ import click
 from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
 from group_coordinator.commands.output import put_as_it_is
 from group_coordinator.commands.terminal import config_option, fail, need, of_option, say, show
-from group_coordinator.commands.times import parsed_time
+from group_coordinator.commands.times import parsed_time, utc_text
 
 if TYPE_CHECKING:
     from group_coordinator.commands.tables import Cell, Report
@@ -279,14 +279,13 @@ def _explained(reader: HistoryReader, group: str, period: Period, moment: dateti
 
 def _with_reach(reader: HistoryReader, report: Report, group: str | None, moment: datetime | None) -> Report:
     """Say why there is nothing, and how far the tables reach."""
-    from group_coordinator.commands.tables import Failure, Note
-
     if report.is_empty:
-        why = _nothing(reader, group, moment)
-        report.items.append(Note(why) if group in (None, *reader.groups()) else Failure(why))
+        is_known = group in (None, *reader.groups())
+        tell = report.note if is_known else report.fail
+        tell(_nothing(reader, group, moment))
     newest = reader.reaches_to()
     if newest is not None:
-        report.items.append(Note(f"The tables reach to {_cell(newest)}."))
+        report.note(f"The tables reach to {utc_text(newest)}.")
     return report
 
 
@@ -303,6 +302,6 @@ def _nothing(reader: HistoryReader, group: str | None, moment: datetime | None =
 
 def _cell(value: Any) -> Cell:
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+        return utc_text(value)
     cell: Cell = value
     return cell

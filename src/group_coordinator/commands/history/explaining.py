@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from group_coordinator.commands.tables import Line, Note, Report, Table, as_wide_as_needed
+from group_coordinator.commands.tables import Line, Report, Table, as_wide_as_needed
+from group_coordinator.commands.times import utc_text
 from group_coordinator.history.timeline.text import cause_in_words, clean, counted, span_of_time, writer
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def explained(reader: HistoryReader, group: str, period: Period) -> Report:
     found = reader.explain(group, **asked)
     report = Report()
     if len(found) > _MOST:
-        report.items.append(Note(f"The newest {_MOST} of {len(found):,} rebalances. Ask for a shorter time?"))
+        report.note(f"The newest {_MOST} of {len(found):,} rebalances. Ask for a shorter time?")
     rows: list[tuple[Cell, ...]] = []
     for rebalance, sentences in found[-_MOST:]:
         report.items.append(Line(_heading(rebalance), apart=bool(rows)))
@@ -86,8 +87,4 @@ def _evidence(sentence: Sentence) -> str:
 
 
 def _time(at: datetime | None) -> str | None:
-    return (
-        None
-        if at is None
-        else f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
-    )
+    return None if at is None else utc_text(at)

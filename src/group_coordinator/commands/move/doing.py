@@ -21,7 +21,7 @@ from group_coordinator.client.sides_log import SidesLog
 from group_coordinator.commands.command_config import config_to_connect
 from group_coordinator.commands.move.places import AtBrokers, AtCoordinator, SidesTopic
 from group_coordinator.commands.move.steps import Look, Mover, RefusedError, World
-from group_coordinator.commands.tables import Column, Failure, Line, Note, Report, Row, Table
+from group_coordinator.commands.tables import Column, Line, Report, Row, Table
 from group_coordinator.commands.terminal import fail, say, show
 from group_coordinator.coordinator_state.sides import Side
 
@@ -106,7 +106,7 @@ def told(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int]
         return report
     if not is_done:
         for each in look.seen[look.origin].members:
-            report.items.append(Note(f"{each.client_id} of {each.client_host} is a member, and would leave."))
+            report.note(f"{each.client_id} of {each.client_host} is a member, and would leave.")
     here, there = look.offsets[look.origin], look.offsets[to]
     rows: list[Row] = []
     for partition in sorted(here.keys() | there.keys()):
@@ -118,7 +118,7 @@ def told(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int]
     if not is_done:
         report.items.append(Table(_COLUMNS, rows))
     if look.obstacle:
-        report.items.append(Failure(f"Group '{group_id}' cannot be moved: {look.obstacle}"))
+        report.fail(f"Group '{group_id}' cannot be moved: {look.obstacle}")
     elif is_done:
         tool = "group-coordinator groups" if to == "coordinator" else "kafka-consumer-groups.sh"
         command = f"{tool} --describe --group {shlex.quote(group_id)}"
