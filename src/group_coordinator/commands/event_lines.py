@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -62,8 +61,8 @@ def line_of(event: dict[str, Any]) -> str:
     """Return the line of an event, as it is in the topic. Of a kind that is not known it has all fields."""
     known = read_event(msgspec.json.encode(event))
     told = _fields(event) if known is None else with_short_ids(f"{_words(known)}{_by(known)}")
-    at = datetime.fromtimestamp(event["at_ms"] / 1_000, UTC)
-    return f"{utc_text(at)}  {printable_name(event['group_id'])}  {printable_label(told)}"
+    at = utc_text(time_of(event["at_ms"]))
+    return f"{at}  {printable_name(event['group_id'])}  {printable_label(told)}"
 
 
 def _words(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one for each kind of event

@@ -12,6 +12,7 @@ import click
 from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
+    metrics_port_option,
     need,
     overriding,
     set_option,
@@ -48,12 +49,7 @@ time.
     help="Host that clients are told to connect to.  [default: localhost]",
 )
 @config_option()
-@click.option(
-    "--metrics-port",
-    "gateway_metrics_port",
-    type=int,
-    help="Port for Prometheus and probes; 0: any free one, -1: none.  [default: 9467]",
-)
+@metrics_port_option("gateway_metrics_port", 9467, "Prometheus and probes")
 @set_option("topics.requests=... or gateway.tls.certificate=FILE")
 def gateway(*, config: Path | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Let Kafka's own clients use the coordinator.

@@ -11,6 +11,7 @@ import click
 from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
+    metrics_port_option,
     need,
     of_option,
     overriding,
@@ -32,12 +33,7 @@ __all__ = ["measure_lag"]
 )
 @config_option()
 @click.option("--create-topics", is_flag=True, default=None, help="Create the topic of lag if it is missing.")
-@click.option(
-    "--metrics-port",
-    "lag_metrics_port",
-    type=int,
-    help="Port for Prometheus and probes; 0: any free one, -1: none.  [default: 9468]",
-)
+@metrics_port_option("lag_metrics_port", 9468, "Prometheus and probes")
 @set_option("topics.offsets=... or lag.interval.ms=60000")
 def measure_lag(*, config: Path | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Measure how far groups are behind, in records and in time.

@@ -10,6 +10,7 @@ import click
 from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
+    metrics_port_option,
     need_spark,
     overriding,
     set_option,
@@ -23,12 +24,7 @@ __all__ = ["observe"]
 @click.option("--checkpoint", "observe_checkpoint", help="Directory or object-store URI for its state.")
 @config_option()
 @click.option("--create-topics", is_flag=True, default=None, help="Create the topics that are missing.")
-@click.option(
-    "--metrics-port",
-    "observe_metrics_port",
-    type=int,
-    help="Port for Prometheus; 0: any free one, -1: none.  [default: 9470]",
-)
+@metrics_port_option("observe_metrics_port", 9470)
 @set_option("observe.offsets=false or kafka.security.protocol=SSL")
 def observe(*, config: Path | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Watch groups at the brokers, until Ctrl-C.

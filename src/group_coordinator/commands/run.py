@@ -17,6 +17,7 @@ from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
     fail,
+    metrics_port_option,
     need_spark,
     overriding,
     say,
@@ -38,9 +39,7 @@ __all__ = ["run"]
 @click.option(
     "--standby", is_flag=True, default=None, help="Wait while another coordinator runs, then take over."
 )
-@click.option(
-    "--metrics-port", type=int, help="Port for Prometheus; 0: any free one, -1: none.  [default: 9464]"
-)
+@metrics_port_option("metrics_port", 9464)
 @set_option("group.max.size=100 or kafka.security.protocol=SSL")
 @click.option(
     "--embedded",

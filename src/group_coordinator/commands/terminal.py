@@ -28,6 +28,7 @@ __all__ = [
     "config_option",
     "events_topic_option",
     "fail",
+    "metrics_port_option",
     "need",
     "need_delta",
     "need_spark",
@@ -38,6 +39,7 @@ __all__ = [
     "set_option",
     "show",
     "timeout_option",
+    "topic_option",
     "use_java",
 ]
 
@@ -104,14 +106,37 @@ def timeout_option(whose: str) -> Callable[[Command], Command]:
     )
 
 
+def topic_option(
+    option: str, setting: str, default: str | list[str], help_: str
+) -> Callable[[Command], Command]:
+    """The option for a topic of the coordinator; for several if `default` is a list.
+
+    `setting`: that of the jobs, of which the environment variable counts here as well.
+    """
+    return click.option(
+        option,
+        multiple=isinstance(default, list),
+        default=default,
+        show_default=True,
+        envvar=f"GROUP_COORDINATOR_{setting.replace('.', '_').upper()}",
+        help=help_,
+    )
+
+
 def request_topic_option() -> Callable[[Command], Command]:
     """The option for the topic that the coordinator reads."""
+    return topic_option("--request-topic", "topics.requests", REQUESTS, "Topic that the coordinator reads.")
+
+
+def metrics_port_option(
+    setting: str, default: int, reader: str = "Prometheus"
+) -> Callable[[Command], Command]:
+    """The option for the port of the metrics, with the name of its setting and what that is by default."""
     return click.option(
-        "--request-topic",
-        default=REQUESTS,
-        show_default=True,
-        envvar="GROUP_COORDINATOR_TOPICS_REQUESTS",
-        help="Topic that the coordinator reads.",
+        "--metrics-port",
+        setting,
+        type=int,
+        help=f"Port for {reader}; 0: any free one, -1: none.  [default: {default}]",
     )
 
 

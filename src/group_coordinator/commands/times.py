@@ -50,5 +50,5 @@ def parsed_time(context: click.Context, option: click.Parameter, value: str | No
 
 
 def utc_text(at: datetime) -> str:
-    """`2026-01-31T14:05:00.000Z`, whatever the zone of the time."""
+    """Write a time in UTC: `2026-01-31T14:05:00.000Z`."""
     return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -10,6 +10,7 @@ import click
 from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
+    metrics_port_option,
     need_delta,
     need_spark,
     of_option,
@@ -28,12 +29,7 @@ __all__ = ["write_history"]
 @click.option(
     "--once", is_flag=True, help="Write the events that there are now, and end. This serves no metrics."
 )
-@click.option(
-    "--metrics-port",
-    "history_metrics_port",
-    type=int,
-    help="Port for Prometheus; 0: any free one, -1: none.  [default: 9466]",
-)
+@metrics_port_option("history_metrics_port", 9466)
 @set_option("history.retention.days=90 or kafka.security.protocol=SSL")
 def write_history(*, config: Path | None, once: bool, assignments: tuple[str, ...], **options: Any) -> None:
     """Write all events into Delta tables until SIGTERM or Ctrl-C.

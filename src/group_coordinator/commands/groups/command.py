@@ -25,6 +25,7 @@ from group_coordinator.commands.terminal import (
     of_option,
     request_topic_option,
     timeout_option,
+    topic_option,
 )
 from group_coordinator.commands.times import parsed_time
 from group_coordinator.coordinator_state.topics import GROUPS, LAG, RESPONSES
@@ -144,28 +145,14 @@ __all__ = ["groups"]
 @command_config_option()
 @timeout_option("the coordinator's next answer")
 @request_topic_option()
-@click.option(
+@topic_option(
     "--response-topic",
-    multiple=True,
-    default=[RESPONSES],
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic of the answers (repeatable, because each tenant has its own).",
+    "topics.responses",
+    [RESPONSES],
+    "Topic of the answers (repeatable, because each tenant has its own).",
 )
-@click.option(
-    "--groups-topic",
-    default=GROUPS,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_GROUPS",
-    help="Topic of the groups as they are now.",
-)
-@click.option(
-    "--lag-topic",
-    default=LAG,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_LAG",
-    help="Topic of the lag in seconds, if measure-lag runs.",
-)
+@topic_option("--groups-topic", "topics.groups", GROUPS, "Topic of the groups as they are now.")
+@topic_option("--lag-topic", "topics.lag", LAG, "Topic of the lag in seconds, if measure-lag runs.")
 def groups(**options: Any) -> None:
     """Show and change groups, like kafka-consumer-groups.sh.
 

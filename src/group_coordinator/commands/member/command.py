@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from group_coordinator.commands.command_config import command_config_option
-from group_coordinator.commands.terminal import bootstrap_option, request_topic_option
+from group_coordinator.commands.terminal import bootstrap_option, request_topic_option, topic_option
 from group_coordinator.coordinator_state.topics import RESPONSES
 
 __all__ = ["member"]
@@ -20,12 +20,11 @@ __all__ = ["member"]
 @bootstrap_option(has_settings=False)
 @command_config_option()
 @request_topic_option()
-@click.option(
+@topic_option(
     "--response-topic",
-    default=RESPONSES,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic of the answers to this group; each tenant has its own.",
+    "topics.responses",
+    RESPONSES,
+    "Topic of the answers to this group; each tenant has its own.",
 )
 @click.option("--client-id", help="Name of the member in listings.  [default: host and process id]")
 @click.option(

@@ -7,7 +7,12 @@ from typing import Any
 import click
 
 from group_coordinator.commands.command_config import command_config_option
-from group_coordinator.commands.terminal import bootstrap_option, request_topic_option, timeout_option
+from group_coordinator.commands.terminal import (
+    bootstrap_option,
+    request_topic_option,
+    timeout_option,
+    topic_option,
+)
 from group_coordinator.coordinator_state.topics import GROUP_SIDES, RESPONSES
 
 __all__ = ["move"]
@@ -38,19 +43,12 @@ __all__ = ["move"]
 @command_config_option()
 @timeout_option("an answer of the coordinator or the brokers")
 @request_topic_option()
-@click.option(
-    "--response-topic",
-    default=RESPONSES,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_RESPONSES",
-    help="Topic of the coordinator's answers.",
-)
-@click.option(
+@topic_option("--response-topic", "topics.responses", RESPONSES, "Topic of the coordinator's answers.")
+@topic_option(
     "--sides-topic",
-    default=GROUP_SIDES,
-    show_default=True,
-    envvar="GROUP_COORDINATOR_TOPICS_SIDES",
-    help="Topic of the sides of groups, which the gateways read. It is created if it is missing.",
+    "topics.sides",
+    GROUP_SIDES,
+    "Topic of the sides of groups, which the gateways read. It is created if it is missing.",
 )
 def move(**options: Any) -> None:
     """Move a group to the coordinator or the brokers.
