@@ -19,7 +19,6 @@ from group_coordinator.brokers_log.consumer.records import (
     MemberTarget,
     Obsolete,
     ResolvedPattern,
-    Share,
     is_tombstone,
 )
 from group_coordinator.brokers_log.records import (
@@ -133,9 +132,9 @@ ORDERS, BILLS = str(UUID("c6dcd658-de1b-4e38-ada4-bde47ddf6ce6")), str(UUID(int=
         (6, "assignment_epoch_0_with_time", AssignmentEpoch(6)),
         (7, "target_0", MemberTarget("m", {ORDERS: {0, 2}, BILLS: {5}})),
         (7, "target_0_of_nothing", MemberTarget("m", {})),
-        (8, "share_0", MemberShare("m", Share(6, 1, {ORDERS: {0, 2}}, {ORDERS: {1}, BILLS: {5}}))),
-        (8, "share_0_with_epochs", MemberShare("m", Share(6, 0, {ORDERS: {0, 2}}, {}))),
-        (8, "share_0_away", MemberShare("m", Share(-2, 0, {}, {}))),
+        (8, "share_0", MemberShare("m", 6, 1, {ORDERS: {0, 2}}, {ORDERS: {1}, BILLS: {5}})),
+        (8, "share_0_with_epochs", MemberShare("m", 6, 0, {ORDERS: {0, 2}}, {})),
+        (8, "share_0_away", MemberShare("m", -2, 0, {}, {})),
         (16, "pattern_0", ResolvedPattern("a.*", ("orders", "old"))),
     ],
 )
@@ -151,7 +150,7 @@ def test_a_record_of_a_group_of_the_consumer_protocol(kind: int, name: str, read
         (5, MemberRecord("m", None)),
         (6, AssignmentEpoch(None)),
         (7, MemberTarget("m", None)),
-        (8, MemberShare("m", None)),
+        (8, MemberShare("m", None, 0, {}, {})),
         (16, ResolvedPattern("a.*", None)),
     ],
 )
@@ -212,7 +211,7 @@ def test_the_versions_that_are_written_by_hand_are_those_of_kafka() -> None:
     )
     share = odd.share("m", 6, state=UNREVOKED, t=[0], pending={"u": [1]})
     assert read_record(share.key, share.value) == MemberShare(
-        "m", Share(6, 1, {topic_id("t"): {0}}, {topic_id("u"): {1}})
+        "m", 6, 1, {topic_id("t"): {0}}, {topic_id("u"): {1}}
     )
 
 

@@ -19,7 +19,6 @@ from group_coordinator.brokers_log.consumer.records import (
     ConsumerRecord,
     MemberShare,
     MemberTarget,
-    Share,
     read_consumer_record,
 )
 from group_coordinator.brokers_log.values import (
@@ -145,7 +144,7 @@ def topic_ids(records: Iterable[Record]) -> set[str]:
             match read_record(each.key, each.value):
                 case MemberTarget(partitions=dict(partitions)):
                     found |= partitions.keys()
-                case MemberShare(share=Share(assigned=assigned, pending=pending)):
+                case MemberShare(assigned=assigned, pending=pending):
                     found |= assigned.keys() | pending.keys()
                 case _:
                     pass

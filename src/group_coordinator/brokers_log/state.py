@@ -95,13 +95,8 @@ class ObservedGroup(msgspec.Struct, array_like=True):
         return self.picture
 
 
-class _Stored(msgspec.Struct, array_like=True):
-    version: int
-    group: msgspec.Raw
-
-
 _encoder = msgspec.msgpack.Encoder()
-_states = msgspec.msgpack.Decoder(_Stored)
+_states = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw])
 _groups = msgspec.msgpack.Decoder(ObservedGroup)
 
 
@@ -112,9 +107,7 @@ def encode_group(group: ObservedGroup) -> bytes:
 
 def decode_group(state: bytes) -> ObservedGroup:
     """The stored group; `ValueError` if another version of this program has written it."""
-    stored = _states.decode(state)
-    if stored.version != SCHEMA_VERSION:
-        raise ValueError(
-            f"stored state has schema version {stored.version}, this program reads {SCHEMA_VERSION}"
-        )
-    return _groups.decode(stored.group)
+    version, group = _states.decode(state)
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"stored state has schema version {version}, this program reads {SCHEMA_VERSION}")
+    return _groups.decode(group)

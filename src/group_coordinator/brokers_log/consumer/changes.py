@@ -19,7 +19,6 @@ from group_coordinator.brokers_log.consumer.records import (
     MemberShare,
     MemberTarget,
     ResolvedPattern,
-    Share,
 )
 from group_coordinator.brokers_log.consumer.state import News, Rebalance
 from group_coordinator.brokers_log.consumer.telling import AT_REST
@@ -68,8 +67,8 @@ def _events(telling: Telling, record: ConsumerRecord) -> Iterator[Event]:
             yield from _assign(telling, epoch)
         case MemberTarget(member_id=member_id, partitions=dict(partitions)):
             target(telling, member_id, partitions)
-        case MemberShare(member_id=member_id, share=Share() as share):
-            yield from hold(telling, member_id, share)
+        case MemberShare(epoch=int(epoch)):
+            yield from hold(telling, record, epoch)
         case ResolvedPattern():
             yield from _resolve(telling, record)
         case _:

@@ -10,7 +10,7 @@ from group_coordinator.coordinator_state.events import MemberAway, MemberFenced,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from group_coordinator.brokers_log.consumer.records import ById, MemberFacts, Share
+    from group_coordinator.brokers_log.consumer.records import ById, MemberFacts, MemberShare
     from group_coordinator.brokers_log.consumer.telling import Telling
     from group_coordinator.coordinator_state.events import Event
 
@@ -94,15 +94,15 @@ def target(telling: Telling, member_id: str, partitions: ById) -> None:
         telling.group.retargeted.append(member_id)
 
 
-def hold(telling: Telling, member_id: str, share: Share) -> Iterator[Event]:
+def hold(telling: Telling, share: MemberShare, epoch: int) -> Iterator[Event]:
     """A member has come further on its way to its target."""
-    group = telling.group
+    group, member_id = telling.group, share.member_id
     member = group.members.setdefault(member_id, WatchedMember(member_id))
     before = member.assigned, member.pending
     member.assigned = group.packed(share.assigned, telling.names)
     member.pending = group.packed(share.pending, telling.names)
-    goes_away = share.epoch == AWAY_EPOCH != member.epoch
-    member.epoch, member.state = share.epoch, share.state
+    goes_away = epoch == AWAY_EPOCH != member.epoch
+    member.epoch, member.state = epoch, share.state
     telling.settle(member)
     if member.facts is None:
         return

@@ -40,7 +40,6 @@ __all__ = [
     "MemberTarget",
     "Obsolete",
     "ResolvedPattern",
-    "Share",
     "is_tombstone",
     "read_consumer_record",
 ]
@@ -99,20 +98,17 @@ class MemberTarget(NamedTuple):
     partitions: ById | None
 
 
-class Share(NamedTuple):
-    """The partitions of a member, and those that it is to give up. `state`: Kafka's number of MemberState."""
+class MemberShare(NamedTuple):
+    """A member's epoch, and the partitions that it has; None: it is in the group no more.
 
-    epoch: int
+    `state`: Kafka's number of MemberState. `pending`: the partitions that it is to give up.
+    """
+
+    member_id: str
+    epoch: int | None
     state: int
     assigned: ById
     pending: ById
-
-
-class MemberShare(NamedTuple):
-    """The partitions that a member has; None: it is in the group no more."""
-
-    member_id: str
-    share: Share | None
 
 
 class ResolvedPattern(NamedTuple):
@@ -199,11 +195,11 @@ def _target(place: Place) -> ById:
     return target
 
 
-def _share(place: Place) -> Share:
+def _share(place: Place) -> tuple[int, int, ById, ById]:
     epoch, _previous_epoch, state = place.number(4), place.number(4), place.number(1)
-    share = Share(epoch, state, _partitions(place), _partitions(place))
+    assigned, pending = _partitions(place), _partitions(place)
     place.skip_tags()
-    return share
+    return epoch, state, assigned, pending
 
 
 def _partitions(place: Place) -> ById:
@@ -236,7 +232,7 @@ _READERS: dict[int, Callable[[Place, bytes | None], ConsumerRecord]] = {
     5: lambda key, value: MemberRecord(text(key), _read(value, _facts)),
     6: lambda _key, value: AssignmentEpoch(_read(value, _assignment_epoch)),
     7: lambda key, value: MemberTarget(text(key), _read(value, _target)),
-    8: lambda key, value: MemberShare(text(key), _read(value, _share)),
+    8: lambda key, value: MemberShare(text(key), *(_read(value, _share) or (None, 0, {}, {}))),
     16: lambda key, value: ResolvedPattern(text(key), _read(value, _topics)),
 }
 KINDS = frozenset(_READERS)
