@@ -41,7 +41,7 @@ def observe(*, config: Path | None, assignments: tuple[str, ...], **options: Any
     from group_coordinator.commands.settings import job, job_settings
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.jobs.signals import exiting_on_sigterm
-    from group_coordinator.observe.errors import ObserveError
+    from group_coordinator.observe.service import ObserveError
     from group_coordinator.observe.service import observe as watch
     from group_coordinator.observe.settings import ObserveSettings
     from group_coordinator.streaming.topic_specs import TopicError

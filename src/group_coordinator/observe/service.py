@@ -16,7 +16,6 @@ from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.offset_log import newest_committed
 from group_coordinator.checkpoints.topics import ids_of, topics_of
-from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.jobs.batch_metrics import BatchMetrics
 from group_coordinator.jobs.batches import BatchWatch
@@ -27,7 +26,6 @@ from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.unread import UnreadWatch
-from group_coordinator.observe.errors import ObserveError
 from group_coordinator.observe.function import FunctionArguments
 from group_coordinator.observe.identity import claim_checkpoint
 from group_coordinator.observe.names import TopicNames
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.observe.settings import ObserveSettings
 
-__all__ = ["observe"]
+__all__ = ["ObserveError", "observe"]
 
 _log = logging.getLogger(__name__)
 _LOOK_S = 0.2
@@ -54,6 +52,10 @@ _LATE_MS = 60_000
 """A batch that takes longer is no sign that the topics are up to date."""
 _HANGS_MS = 1_800_000
 """Longer than any batch takes."""
+
+
+class ObserveError(Exception):
+    """The query did not start, or ended by itself; the message is one line. Starting again goes on there."""
 
 
 def observe(settings: ObserveSettings, say: Callable[[str], None], *, progress: bool = False) -> None:
@@ -164,11 +166,6 @@ def _watch(
     batches: BatchWatch,
     say: Callable[[str], None],
 ) -> None:
-    outputs = {
-        Channel.GROUPS: settings.topics_groups,
-        Channel.OFFSETS: settings.topics_offsets,
-        Channel.EVENTS: settings.topics_events,
-    }
     batches.restart()
     query = start_query(
         spark,
@@ -176,7 +173,7 @@ def _watch(
         partitions,
         FunctionArguments(
             settings.observe_commits_interval_ms,
-            outputs,
+            settings.output_topics,
             settings.group.max_record_bytes,
             TopicNames(settings.bootstrap_servers, settings.kafka),
         ),
