@@ -172,6 +172,7 @@ def history(  # noqa: PLR0913 - one for each option
       group-coordinator history orders --from 1h --timeline orders.svg
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need("history", "deltalake", "pyarrow")
+    from group_coordinator.commands.history.explaining import explained
     from group_coordinator.commands.settings import history_settings
     from group_coordinator.history.errors import HistoryError
     from group_coordinator.history.reader import HistoryReader
@@ -191,10 +192,8 @@ def history(  # noqa: PLR0913 - one for each option
         if timeline is not None:
             _draw(reader, str(group), period, timeline)
             return
-        if explain:
-            report = _explained(reader, str(group), period, moment)
-        else:
-            report = _report(reader, query, group, moment)
+        report = explained(reader, str(group), period) if explain else _report(reader, query)
+        _add_reach(report, reader, group, moment)
     except HistoryError as error:
         fail(error)
     show(report, output)
@@ -259,25 +258,17 @@ def _draw(reader: HistoryReader, group: str, period: Period, file: Path) -> None
     say(f"{file} has the timeline of group {group}")
 
 
-def _report(reader: HistoryReader, query: str, group: str | None, moment: datetime | None) -> Report:
+def _report(reader: HistoryReader, query: str) -> Report:
     from group_coordinator.commands.tables import Report, Table, as_wide_as_needed
 
     found = reader.query(query)
     headings = [name.replace("_", "-").upper() for name in found.column_names]
     rows = [tuple(map(_cell, row.values())) for row in found.to_pylist()]
     columns = tuple(each._replace(optional=True) for each in as_wide_as_needed(headings))
-    report = Report([Table(columns, rows, apart=False, hidden=not rows)])
-    return _with_reach(reader, report, group, moment)
+    return Report([Table(columns, rows, apart=False, hidden=not rows)])
 
 
-def _explained(reader: HistoryReader, group: str, period: Period, moment: datetime | None) -> Report:
-    from group_coordinator.commands.history.explaining import explained
-
-    report = explained(reader, group, period)
-    return _with_reach(reader, report, group, moment)
-
-
-def _with_reach(reader: HistoryReader, report: Report, group: str | None, moment: datetime | None) -> Report:
+def _add_reach(report: Report, reader: HistoryReader, group: str | None, moment: datetime | None) -> None:
     """Say why there is nothing, and how far the tables reach."""
     if report.is_empty:
         is_known = group in (None, *reader.groups())
@@ -286,7 +277,6 @@ def _with_reach(reader: HistoryReader, report: Report, group: str | None, moment
     newest = reader.reaches_to()
     if newest is not None:
         report.note(f"The tables reach to {utc_text(newest)}.")
-    return report
 
 
 def _nothing(reader: HistoryReader, group: str | None, moment: datetime | None = None) -> str:
