@@ -89,6 +89,17 @@ def test_some_of_them() -> None:
     assert "there are no such events" in nothing.stderr
 
 
+def test_an_event_whose_cause_is_no_text_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = EXPIRED | {
+        "event": "other",
+        "reason": {"what": "session_expired"},
+        "cause": ["session_expired"],
+    }
+    monkeypatch.setattr(Reader, "poll", lambda *_: [foreign, EXPIRED])
+    assert kinds("--cause", "session_expired") == ["member_removed"]
+    assert [" orders  other " in line for line in ask().stdout.splitlines()] == [True, False]
+
+
 def test_json_is_what_the_topic_has() -> None:
     assert json.loads(ask("--output", "json").stdout.splitlines()[0]) == EXPIRED
     assert ask("--json").stdout == ask("--output", "json").stdout

@@ -157,6 +157,6 @@ def _show(
 
 
 def _is_wanted(event: dict[str, Any], kinds: tuple[str, ...], causes: tuple[str, ...]) -> bool:
-    if causes and not {event.get("cause"), event.get("reason")} & set(causes):
+    if causes and event.get("cause") not in causes and event.get("reason") not in causes:
         return False
     return event["event"] in kinds if kinds else event["event"] != _COMMITS
