@@ -25,7 +25,7 @@ from group_coordinator.commands.tables import Column, Line, Report, Row, Table
 from group_coordinator.commands.terminal import fail, say, show
 from group_coordinator.coordinator_state.sides import Side
 
-__all__ = ["do", "told"]
+__all__ = ["do", "done", "planned"]
 
 _COLUMNS = (
     Column("TOPIC", 15, grows=True),
@@ -66,11 +66,7 @@ def do(group: str, to: Side, *, dry_run: bool, output: str, **options: Any) -> N
                 overwrites=options["overwrite"],
             )
             look = mover.look() if dry_run else mover.move()
-            partitions = {each: OffsetSpec.LATEST for it in look.offsets.values() for each in it}
-            ends = brokers.list_partition_offsets(partitions)
-            report = told(
-                group, to, look, {each: it.offset for each, it in ends.items()}, is_done=not dry_run
-            )
+            report = planned(group, to, look, _ends(brokers, look)) if dry_run else done(group, to, look)
     except (RefusedError, MissingTopicError) as error:
         fail(str(error))
     except GroupAuthorizationFailedError:
@@ -92,21 +88,26 @@ def _lacking(error: TopicAuthorizationFailedError) -> str:
     return f"a right is missing on topic {', '.join(map(str, names))}"
 
 
-def told(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int], *, is_done: bool) -> Report:
-    """Tell what is found, and what is done or would be. `ends`: where the logs end."""
-    report = Report()
+def done(group_id: str, to: Side, look: Look) -> Report:
+    """Tell what is done. `look`: the group before it."""
     if look.already:
-        report.items.append(Line(f"Group '{group_id}' is at the {to} already."))
-        return report
+        return _already(group_id, to)
     if look.origin == to:
-        what = "is" if is_done else "would be"
-        report.items.append(
-            Line(f"Group '{group_id}' {what} at the {to} again, with the offsets that it has.")
-        )
-        return report
-    if not is_done:
-        for each in look.seen[look.origin].members:
-            report.note(f"{each.client_id} of {each.client_host} is a member, and would leave.")
+        return Report([Line(f"Group '{group_id}' is at the {to} again, with the offsets that it has.")])
+    tool = "group-coordinator groups" if to == "coordinator" else "kafka-consumer-groups.sh"
+    command = f"{tool} --describe --group {shlex.quote(group_id)}"
+    return Report([Line(f"Group '{group_id}' is at the {to}: see {command}")])
+
+
+def planned(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int]) -> Report:
+    """Tell what is found, and what would be done. `ends`: where the logs end."""
+    if look.already:
+        return _already(group_id, to)
+    if look.origin == to:
+        return Report([Line(f"Group '{group_id}' would be at the {to} again, with the offsets that it has.")])
+    report = Report()
+    for each in look.seen[look.origin].members:
+        report.note(f"{each.client_id} of {each.client_host} is a member, and would leave.")
     here, there = look.offsets[look.origin], look.offsets[to]
     rows: list[Row] = []
     for partition in sorted(here.keys() | there.keys()):
@@ -115,12 +116,16 @@ def told(group_id: str, to: Side, look: Look, ends: Mapping[TopicPartition, int]
         lag = None if new is None or end is None else max(0, end - new.offset)
         offsets = (None if new is None else new.offset, None if old is None else old.offset)
         rows.append((partition.topic, partition.partition, *offsets, end, lag, change))
-    if not is_done:
-        report.items.append(Table(_COLUMNS, rows))
+    report.items.append(Table(_COLUMNS, rows))
     if look.obstacle:
         report.fail(f"Group '{group_id}' cannot be moved: {look.obstacle}")
-    elif is_done:
-        tool = "group-coordinator groups" if to == "coordinator" else "kafka-consumer-groups.sh"
-        command = f"{tool} --describe --group {shlex.quote(group_id)}"
-        report.items.append(Line(f"Group '{group_id}' is at the {to}: see {command}"))
     return report
+
+
+def _already(group_id: str, to: Side) -> Report:
+    return Report([Line(f"Group '{group_id}' is at the {to} already.")])
+
+
+def _ends(brokers: BrokersAdmin, look: Look) -> dict[TopicPartition, int]:
+    partitions = {each: OffsetSpec.LATEST for offsets in look.offsets.values() for each in offsets}
+    return {each: it.offset for each, it in brokers.list_partition_offsets(partitions).items()}
