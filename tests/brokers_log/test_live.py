@@ -70,7 +70,7 @@ class Log:
         return self._records
 
     def told(self, channel: Channel) -> list[Any]:
-        outputs = step(GROUP.encode(), None, self.records(), 0, 0).outputs
+        outputs = step(GROUP.encode(), None, self.records(), 0, 0, {}).outputs
         return [it.value and json.loads(it.value) for it in outputs if it.channel is channel]
 
     def picture(self) -> Any:

@@ -459,8 +459,8 @@ def test_a_state_of_another_version_is_refused() -> None:
 
 def test_a_group_id_that_is_not_utf_8() -> None:
     key = b"\0\2\0\2\xff\xfe"
-    result = step(b"\xff\xfe", None, [Record(TOPIC, 0, 0, 5, key, None)], 0, ALL)
+    result = step(b"\xff\xfe", None, [Record(TOPIC, 0, 0, 5, key, None)], 0, ALL, {})
     assert result.outputs == []
     value = Log.group_value("consumer", 1, "range", "a", [M("a")], 5)
-    result = step(b"\xff\xfe", None, [Record(TOPIC, 0, 0, 5, key, value)], 0, ALL)
+    result = step(b"\xff\xfe", None, [Record(TOPIC, 0, 0, 5, key, value)], 0, ALL, {})
     assert {each.key for each in result.outputs} == {"\ufffd\ufffd".encode()}

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from group_coordinator.coordinator_state.step import Channel
-from group_coordinator.observe.function import FunctionArguments, ObserveFunction
+from group_coordinator.observe.function import ObserveFunction
 from group_coordinator.observe.seen import Missed, Seen, SeenMetrics
 from tests.brokers_log.consumers import NAMES, ConsumerLog, topic_id
 from tests.brokers_log.kafka import GROUP, Log, M
@@ -30,13 +30,18 @@ class Called:
     ) -> None:
         self.seen: Seen = Counter()
         self.asked: list[set[str]] = []
-        arguments = FunctionArguments(60_000, TOPICS, largest, self.names)
         self.state = group_state(
             stored, -1, planned_ms=now_ms, timeout=GroupStateTimeout.ProcessingTimeTimeout
         )
         records = [] if log is None else log.records
         columns = [(it.partition, it.offset, it.timestamp_ms, it.key, it.value) for it in records]
-        function = ObserveFunction(arguments, self.seen.update)
+        function = ObserveFunction(
+            commits_interval_ms=60_000,
+            topics=TOPICS,
+            largest=largest,
+            names=self.names,
+            count=self.seen.update,
+        )
         self.rows = [row for part in function.parts((KEY,), columns, self.state) for row in part]
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 __all__ = ["Observed", "step"]
 
 _CLASSIC = "classic"
-_NO_NAMES: Mapping[str, str] = {}
 _REMEMBERED_MS = 60_000
 """A group that is gone is kept for so long in batch time, for its place: it may be made again at once."""
 _GONE_MS = 10_000
@@ -88,7 +87,7 @@ def step(
     records: Iterable[Record],
     batch_ms: int,
     commits_interval_ms: int,
-    names: Mapping[str, str] = _NO_NAMES,
+    names: Mapping[str, str],
 ) -> Observed:
     """Apply `records` of the group with the id `key` to the stored group, then let time pass.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from group_coordinator.brokers_log.records import topic_ids
 from group_coordinator.brokers_log.step import step
@@ -21,53 +21,51 @@ if TYPE_CHECKING:
     from group_coordinator.observe.seen import Seen
     from group_coordinator.streaming.group_function import Row
 
-__all__ = ["INPUT_COLUMNS", "FunctionArguments", "ObserveFunction"]
+__all__ = ["INPUT_COLUMNS", "ObserveFunction"]
 
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "record_key", "value")
-
-
-class FunctionArguments(NamedTuple):
-    """The arguments of the function, which are shipped to the Python workers.
-
-    `commits_interval_ms`: see `step`. `largest`: bytes that a record may have in any of the topics. `names`:
-    finds the names of topics out, by their ids.
-    """
-
-    commits_interval_ms: int
-    topics: dict[Channel, str]
-    largest: int
-    names: Callable[[Collection[str]], Mapping[str, str]]
 
 
 class ObserveFunction(GroupFunction):
     """The function for `applyInPandasWithState`, keyed by the bytes of the group's id.
 
-    `count` is told what each call has seen. Nothing expires here, so time is no matter of promises. The time
+    It is shipped to the Python workers. `commits_interval_ms`: see `step`. `topics`: those that it writes to.
+    `largest`: bytes that a record may have in any of them. `names` finds the names of topics out, by their
+    ids. `count` is told what each call has seen.
+
+    Nothing expires here, so time is no matter of promises. The time
     of the batch, which Spark keeps with its plan, only says when commits are told that nothing has followed.
     It says as well when a group that is gone is told and forgotten.
     """
 
     INPUT_COLUMNS: ClassVar[tuple[str, ...]] = INPUT_COLUMNS
 
-    def __init__(self, arguments: FunctionArguments, count: Callable[[Seen], None]) -> None:
-        self._arguments = arguments
-        self._count = count
+    def __init__(
+        self,
+        *,
+        commits_interval_ms: int,
+        topics: Mapping[Channel, str],
+        largest: int,
+        names: Callable[[Collection[str]], Mapping[str, str]],
+        count: Callable[[Seen], None],
+    ) -> None:
+        self._commits_interval_ms, self._topics, self._largest = commits_interval_ms, topics, largest
+        self._names, self._count = names, count
 
     def parts(
         self, key: tuple[bytes | None], records: Iterable[tuple[Any, ...]], state: GroupState
     ) -> Iterator[list[Row]]:
         """See `GroupFunction`."""
-        arguments = self._arguments
         batch_ms = state.getCurrentProcessingTimeMs()
         log = [Record(BROKERS_LOG, *record) for record in records]
         ids = topic_ids(log)
-        names = arguments.names(ids) if ids else {}
+        names = self._names(ids) if ids else {}
         observed = step(
             b"" if key[0] is None else bytes(key[0]),
             bytes(state.get[0]) if state.exists else None,
             log,
             batch_ms,
-            arguments.commits_interval_ms,
+            self._commits_interval_ms,
             names,
         )
         seen: Seen = Counter()
@@ -81,12 +79,12 @@ class ObserveFunction(GroupFunction):
             seen["unreadable_records", "newer version" if unreadable.is_newer else "damaged"] += 1
         rows: list[Row] = []
         for channel, record_key, value, partition, place in observed.outputs:
-            if value is not None and len(value) > arguments.largest:
+            if value is not None and len(value) > self._largest:
                 # It would end the query, again and again.
                 seen["unwritten_records", channel.value] += 1
                 continue
             headers = None if place is None else [header(place)]
-            rows.append((arguments.topics[channel], record_key, value, partition, headers))
+            rows.append((self._topics[channel], record_key, value, partition, headers))
         self._count(seen)
         yield rows
         if observed.state is not None:

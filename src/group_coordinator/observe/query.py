@@ -19,18 +19,15 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.jobs.kafka_config import kafka_options
-from group_coordinator.observe.function import INPUT_COLUMNS, ObserveFunction
+from group_coordinator.observe.function import INPUT_COLUMNS
 from group_coordinator.streaming.group_function import OUTPUT_SCHEMA, STATE_SCHEMA
 from group_coordinator.streaming.query import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from group_coordinator.observe.function import FunctionArguments
-    from group_coordinator.observe.seen import Seen
+    from group_coordinator.observe.function import ObserveFunction
     from group_coordinator.observe.settings import ObserveSettings
 
 __all__ = ["CONSUMER_PREFIX", "QUERY_NAME", "USE_CONSUMER", "by_group", "read_log", "start_query"]
@@ -45,11 +42,7 @@ _LARGEST_SIMPLE_KIND = 1
 
 
 def start_query(
-    spark: SparkSession,
-    settings: ObserveSettings,
-    partitions: int,
-    arguments: FunctionArguments,
-    count: Callable[[Seen], None],
+    spark: SparkSession, settings: ObserveSettings, partitions: int, function: ObserveFunction
 ) -> StreamingQuery:
     """Start the query. `partitions`: how many `__consumer_offsets` has."""
     log = read_log(spark, settings, partitions)
@@ -57,7 +50,7 @@ def start_query(
         # The task that has read the records can also take them in. Nothing is shuffled.
         log = log.coalesce(1)
     rows = log.groupBy("key").applyInPandasWithState(
-        ObserveFunction(arguments, count),
+        function,
         OUTPUT_SCHEMA,
         STATE_SCHEMA,
         "update",

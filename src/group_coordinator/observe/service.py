@@ -26,7 +26,7 @@ from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.jobs.job import failing_as, spark_until_stopped
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.unread import UnreadWatch
-from group_coordinator.observe.function import FunctionArguments
+from group_coordinator.observe.function import ObserveFunction
 from group_coordinator.observe.identity import claim_checkpoint
 from group_coordinator.observe.names import TopicNames
 from group_coordinator.observe.query import QUERY_NAME, USE_CONSUMER, start_query
@@ -167,18 +167,14 @@ def _watch(
     say: Callable[[str], None],
 ) -> None:
     batches.restart()
-    query = start_query(
-        spark,
-        settings,
-        partitions,
-        FunctionArguments(
-            settings.observe_commits_interval_ms,
-            settings.output_topics,
-            settings.group.max_record_bytes,
-            TopicNames(settings.bootstrap_servers, settings.kafka),
-        ),
-        seen.add,
+    function = ObserveFunction(
+        commits_interval_ms=settings.observe_commits_interval_ms,
+        topics=settings.output_topics,
+        largest=settings.group.max_record_bytes,
+        names=TopicNames(settings.bootstrap_servers, settings.kafka),
+        count=seen.add,
     )
+    query = start_query(spark, settings, partitions, function)
     say(f"watching the groups at {settings.bootstrap_servers}")
     missed = Missed()
     while query.isActive and not stopping.wait(_LOOK_S):
