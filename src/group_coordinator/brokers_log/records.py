@@ -15,11 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from group_coordinator.brokers_log.consumer.records import (
-    KINDS,
+    READERS,
     ConsumerRecord,
     MemberShare,
     MemberTarget,
-    read_consumer_record,
 )
 from group_coordinator.brokers_log.values import (
     NewerError,
@@ -130,8 +129,8 @@ def _of_kind(kind: int, group_id: str, place: Place, value: bytes | None) -> Any
         return OffsetCommit(group_id, text(place), place.number(4), _read(value, _committed))
     if kind == _GROUP_METADATA:
         return GroupMetadata(group_id, _read(value, partial(_group, group_id)))
-    if kind in KINDS:
-        return read_consumer_record(kind, place, value)
+    if kind in READERS:
+        return READERS[kind](place, value)
     return Unknown(kind, group_id, kind in _GROUPS_OF_OTHER_PROTOCOLS, value is None)
 
 

@@ -50,4 +50,4 @@ def observe(*, config: Path | None, assignments: tuple[str, ...], **options: Any
     with exiting_on_sigterm():
         settings = job_settings(ObserveSettings, config, overrides)
         with job(settings, ObserveError, TopicError, JarError) as tell:
-            watch(settings, tell, progress=True)
+            watch(settings, tell)

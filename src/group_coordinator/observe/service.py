@@ -58,7 +58,7 @@ class ObserveError(Exception):
     """The query did not start, or ended by itself; the message is one line. Starting again goes on there."""
 
 
-def observe(settings: ObserveSettings, say: Callable[[str], None], *, progress: bool = False) -> None:
+def observe(settings: ObserveSettings, say: Callable[[str], None]) -> None:
     """Watch the groups at the brokers until SIGTERM or SIGINT.
 
     `settings` are of brokers (`of`). `say` is given a line for each thing a person waits for. Must be called
@@ -81,7 +81,7 @@ def observe(settings: ObserveSettings, say: Callable[[str], None], *, progress: 
             spark_until_stopped(
                 settings,
                 say,
-                progress=progress,
+                progress=True,
                 storage=settings.observe_checkpoint,
                 defaults=_session_defaults(settings),
             )

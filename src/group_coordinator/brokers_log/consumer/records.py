@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 __all__ = [
-    "KINDS",
+    "READERS",
     "AssignmentEpoch",
     "ConsumerRecord",
     "GroupEpoch",
@@ -41,7 +41,6 @@ __all__ = [
     "Obsolete",
     "ResolvedPattern",
     "is_tombstone",
-    "read_consumer_record",
 ]
 
 _NEWEST_VALUE = _FLEXIBLE = 0
@@ -132,14 +131,6 @@ def is_tombstone(record: ConsumerRecord) -> bool:
     return None in record[:2]
 
 
-def read_consumer_record(kind: int, key: Place, value: bytes | None) -> ConsumerRecord:
-    """Read a record of one of `KINDS`. `key`: the place in its key behind the group's id.
-
-    Raises `FrameError`.
-    """
-    return _READERS[kind](key, value)
-
-
 # -- values ----------------------------------------------------------------------------------------------
 
 
@@ -226,7 +217,7 @@ def _texts(place: Place) -> tuple[str, ...]:
     return tuple(text(place) for _ in range(place.count()))
 
 
-_READERS: dict[int, Callable[[Place, bytes | None], ConsumerRecord]] = {
+READERS: dict[int, Callable[[Place, bytes | None], ConsumerRecord]] = {
     3: lambda _key, value: _read(value, _epoch_and_hash) or GroupEpoch(None),
     4: lambda _key, _value: Obsolete(),
     5: lambda key, value: MemberRecord(text(key), _read(value, _facts)),
@@ -235,4 +226,4 @@ _READERS: dict[int, Callable[[Place, bytes | None], ConsumerRecord]] = {
     8: lambda key, value: MemberShare(text(key), *(_read(value, _share) or (None, 0, {}, {}))),
     16: lambda key, value: ResolvedPattern(text(key), _read(value, _topics)),
 }
-KINDS = frozenset(_READERS)
+"""Read a record, by its kind, from the place in its key behind the group's id. They raise `FrameError`."""
