@@ -51,11 +51,6 @@ class WatchedMember(msgspec.Struct, array_like=True):
     """Its record is gone. The next records say whether it went, restarted, or its group is changing."""
 
     @property
-    def is_in(self) -> bool:
-        """Whether it is in the group, as far as is known."""
-        return self.facts is not None and not self.is_leaving
-
-    @property
     def held(self) -> Partitions:
         """All that it may still have."""
         held = unpack(self.assigned)
@@ -174,8 +169,12 @@ class WatchedConsumers(msgspec.Struct, array_like=True, dict=True):
 
     def is_on_its_way(self, member: WatchedMember) -> bool:
         """Whether a member of the group has not come to its target yet."""
-        is_there = member.epoch == self.assignment_epoch and member.state == MemberState.STABLE
-        return not is_there and member.is_in
+        # Each assignment asks this about all members.
+        return (
+            (member.epoch != self.assignment_epoch or member.state != MemberState.STABLE)
+            and member.facts is not None
+            and not member.is_leaving
+        )
 
     @property
     def assignor(self) -> str | None:

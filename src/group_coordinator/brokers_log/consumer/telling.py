@@ -58,7 +58,7 @@ class Telling:
     def state(self) -> GroupState:
         """The group's state after the records so far (ConsumerGroup.maybeUpdateGroupState)."""
         group = self.group
-        if not any(member.is_in for member in group.members.values()):
+        if not any(it.facts is not None and not it.is_leaving for it in group.members.values()):
             return GroupState.EMPTY
         if group.epoch > group.assignment_epoch:
             return GroupState.ASSIGNING
