@@ -221,7 +221,8 @@ def _resolved(
     offsets: dict[str, Offsets] = {}
     for group_id, of_group in specs.items():
         offsets[group_id] = {}
-        if not has_logs(groups[group_id]) and any(map(_needs_log, of_group.values())):
+        needs_log = any(isinstance(spec, OffsetSpec | OffsetTimestamp) for spec in of_group.values())
+        if needs_log and not has_logs(groups[group_id]):
             report.fail(
                 f"Group '{group_id}' shares units of work, which have no log: use --to-offset, "
                 f"--shift-by, --to-current or --from-file"
@@ -237,10 +238,6 @@ def _resolved(
                 warnings[target.warning] = None
     report.items += [Note(f"warning: {warning}") for warning in warnings if warning]
     return offsets
-
-
-def _needs_log(spec: int) -> bool:
-    return isinstance(spec, OffsetSpec | OffsetTimestamp)
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:

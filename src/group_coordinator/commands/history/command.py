@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from group_coordinator.commands.arguments import TopicArgument, parse_topic, parsed
+from group_coordinator.commands.arguments import parse_topic, parsed
 from group_coordinator.commands.output import put_as_it_is
 from group_coordinator.commands.terminal import config_option, fail, need, of_option, say, show
 from group_coordinator.commands.times import parsed_time, utc_text
@@ -115,9 +115,6 @@ def history(  # noqa: PLR0913 - one for each option
     of: str | None,
     views: str | None,
     explain: bool,
-    cause: str | None,
-    member: str | None,
-    partition: TopicArgument | None,
     since: datetime | None,
     until: datetime | None,
     moment: datetime | None,
@@ -127,6 +124,7 @@ def history(  # noqa: PLR0913 - one for each option
     output: str,
     history_path: str | None,
     config: Path | None,
+    **narrowed: Any,
 ) -> None:
     """Ask what happened to a group.
 
@@ -178,9 +176,9 @@ def history(  # noqa: PLR0913 - one for each option
     from group_coordinator.history.reader import HistoryReader
 
     period = _period(since, until, moment, as_of or datetime.now(UTC))
-    if explain and (group is None or views or sql or timeline or cause or member or partition):
+    if explain and (group is None or views or sql or timeline or any(narrowed.values())):
         raise click.UsageError("--explain takes a group, and --at or --from and --to, and no other question")
-    narrowed = {"cause": cause, "member": member, "partition": partition, "at": moment}
+    narrowed["at"] = moment
     if timeline is not None:
         _check_timeline(timeline, group, views or sql or any(narrowed.values()))
     query = _query(group, period, views, narrowed)
