@@ -115,7 +115,7 @@ def hold(telling: Telling, share: MemberShare, epoch: int) -> Iterator[Event]:
         )
         yield from telling.tell_state(f"{member_id} left for a while", RebalanceCause.MEMBER_LEFT)
         return
-    # To make assignments takes long while a whole log is read, in which most come before it may be told.
+    # While a whole log is read, most of it may not be told yet, and making assignments takes long.
     if telling.is_told and before != (member.assigned, member.pending):
         yield telling.reconciled(member, member.facts)
     yield from telling.tell_state(f"{member_id} is at epoch {member.epoch}")
