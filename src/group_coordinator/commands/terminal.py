@@ -30,7 +30,6 @@ __all__ = [
     "fail",
     "metrics_port_option",
     "need",
-    "need_delta",
     "need_spark",
     "of_option",
     "overriding",
@@ -192,11 +191,6 @@ def use_java() -> None:
     from group_coordinator.deploy.java import find_java
 
     os.environ["JAVA_HOME"] = str(find_java().parent.parent)
-
-
-def need_delta() -> None:
-    """Check that the `delta` extra is there. If not, say so and exit."""
-    need("delta", "delta")
 
 
 def overriding(options: Mapping[str, object], assignments: Iterable[str] = ()) -> dict[str, object]:

@@ -11,7 +11,7 @@ from group_coordinator.commands.terminal import (
     bootstrap_option,
     config_option,
     metrics_port_option,
-    need_delta,
+    need,
     need_spark,
     of_option,
     overriding,
@@ -43,7 +43,7 @@ def write_history(*, config: Path | None, once: bool, assignments: tuple[str, ..
     group-coordinator write-history --config coordinator.toml --once
     """  # noqa: D301 - click's mark for a block that is not to be wrapped is this very character
     need_spark()
-    need_delta()
+    need("delta", "delta")
     from group_coordinator.commands.settings import job, job_settings
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.history.errors import HistoryError

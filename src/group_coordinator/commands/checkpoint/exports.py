@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from group_coordinator.commands.terminal import need_delta
+from group_coordinator.commands.terminal import need
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def read_export(spark: SparkSession | None, name: str) -> Export:
 
     if spark is None or is_json_lines(name):
         return read_json_lines(Path(name))
-    need_delta()
+    need("delta", "delta")
     from group_coordinator.checkpoints.delta import read_delta
 
     return read_delta(spark, name)
@@ -39,7 +39,7 @@ def write_export(spark: SparkSession, export: Export, name: str) -> None:
     if is_json_lines(name):
         write_json_lines(export, Path(name))
         return
-    need_delta()
+    need("delta", "delta")
     from group_coordinator.checkpoints.delta import write_delta
 
     write_delta(spark, export, name)
