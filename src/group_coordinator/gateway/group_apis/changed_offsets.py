@@ -11,7 +11,7 @@ from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.rights import Operation
 
-__all__ = ["ChangedOffsets", "refused_topics"]
+__all__ = ["guard", "refused_topics"]
 
 
 def refused_topics(topics: Iterable[Any], error_code: int) -> list[TopicResult]:
@@ -24,47 +24,24 @@ def refused_topics(topics: Iterable[Any], error_code: int) -> list[TopicResult]:
     ]
 
 
-class ChangedOffsets:
-    """An API's `response`, the class of its topics, and that of their partitions.
+def guard(operation: Operation, response_kind: Any, request: Request) -> guarding.Guard:
+    """Guard a request, whose denied topics are told of in front of the others.
 
     `operation`: what a client does to the group if it changes offsets in this way.
     """
-
-    def __init__(self, operation: Operation, response: Any, topic: Any, partition: Any) -> None:
-        self._operation = operation
-        self._response, self._topic, self._partition = response, topic, partition
-
-    def results(self, version: int, topics: Iterable[TopicResult]) -> list[Any]:
-        """The results as Kafka's response has them."""
-        return [
-            self._topic(
-                version=version,
-                name=topic.name,
-                partitions=[
-                    self._partition(
-                        version=version, partition_index=each.partition_index, error_code=each.error_code
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in topics
-        ]
-
-    def guard(self, request: Request) -> guarding.Guard:
-        """Guard a request, whose denied topics are told of in front of the others."""
-        message, version = request.message, request.head.api_version
-        if not (yield from guarding.allowed_groups(self._operation, [message.group_id])):
-            return Errors.GROUP_AUTHORIZATION_FAILED
-        names = yield from guarding.allowed_topics(Operation.READ, [each.name for each in message.topics])
-        allowed = [each for each in message.topics if each.name in names]
-        if len(allowed) == len(message.topics):
-            return (yield guarding.Ask(request))
-        others = [each for each in message.topics if each.name not in names]
-        denied = self.results(version, refused_topics(others, guarding.TOPIC_DENIED))
-        if not allowed:
-            # The coordinator is not asked, so that the member may be anybody.
-            return self._response(version=version, throttle_time_ms=0, topics=denied)
-        response = yield guarding.Ask(guarding.with_fields(request, topics=allowed))
-        if not getattr(response, "error_code", 0):
-            response.topics = [*denied, *response.topics]
-        return response
+    message = request.message
+    if not (yield from guarding.allowed_groups(operation, [message.group_id])):
+        return Errors.GROUP_AUTHORIZATION_FAILED
+    names = yield from guarding.allowed_topics(Operation.READ, [each.name for each in message.topics])
+    allowed = [each for each in message.topics if each.name in names]
+    if len(allowed) == len(message.topics):
+        return (yield guarding.Ask(request))
+    others = [each for each in message.topics if each.name not in names]
+    denied = refused_topics(others, guarding.TOPIC_DENIED)
+    if not allowed:
+        # The coordinator is not asked, so that the member may be anybody.
+        return response_kind(version=request.head.api_version, throttle_time_ms=0, topics=denied)
+    response = yield guarding.Ask(guarding.with_fields(request, topics=allowed))
+    if not getattr(response, "error_code", 0):
+        response.topics = [*denied, *response.topics]
+    return response

@@ -9,15 +9,13 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
-from group_coordinator.gateway.group_apis.topic_ids import topic_id_of
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses, told
+from group_coordinator.gateway.group_apis.topic_ids import assignment
 from group_coordinator.gateway.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.rights import Operation
 from group_coordinator.jobs.topic_patterns import Matched
 
 __all__ = ["API", "PAIR"]
-
-_ASSIGNMENT = ConsumerGroupHeartbeatResponse.Assignment
 
 
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
@@ -41,29 +39,9 @@ def _requests(message: Any, _version: int, about: About) -> list[contract.AnyReq
 
 def _response(_message: Any, version: int, responses: Responses) -> Any:
     (response,) = responses
-    return ConsumerGroupHeartbeatResponse(
-        version=version,
-        throttle_time_ms=0,
-        error_code=response.error_code,
-        error_message=response.error_message,
-        member_id=response.member_id,
-        member_epoch=response.member_epoch,
-        heartbeat_interval_ms=response.heartbeat_interval_ms,
-        assignment=_assignment(version, response.assignment),
-    )
-
-
-def _assignment(version: int, topics: Any) -> Any:
-    """Partitions as Kafka's message has them. Units of work, which have no id of Kafka's, are left out."""
-    if topics is None:
-        return None
-    entry = _ASSIGNMENT.TopicPartitions
-    partitions = [
-        entry(version=version, topic_id=topic_id, partitions=each.partitions)
-        for each in topics
-        if (topic_id := topic_id_of(each.topic_id)) is not None
-    ]
-    return _ASSIGNMENT(version=version, topic_partitions=partitions)
+    topics = response.assignment
+    news = None if topics is None else assignment(topics)
+    return told(ConsumerGroupHeartbeatResponse, version, response, assignment=news)
 
 
 def _guard(request: Request) -> guarding.Guard:
@@ -96,25 +74,15 @@ def _resolved(request: Request, *, is_judged: bool) -> guarding.Guard:
         # The client says everything again, and nothing is taken from its group meanwhile.
         return Errors.COORDINATOR_NOT_AVAILABLE
     if matched.problem is not None:
-        return _refusal(request, Errors.INVALID_REGULAR_EXPRESSION, matched.problem)
+        error = Errors.INVALID_REGULAR_EXPRESSION.value
+        return ConsumerGroupHeartbeatResponse(
+            version=request.head.api_version, error_code=error, error_message=matched.problem, assignment=None
+        )
     names = set(matched.topics)
     if is_judged and names:
         names = yield from guarding.allowed_topics(Operation.DESCRIBE, names)
     topics = [matched.topics[name] for name in sorted(names)]
     return (yield guarding.Ask(request._replace(resolved=guarding.Resolution(topics, is_judged))))
-
-
-def _refusal(request: Request, error: Errors, message: str) -> Any:
-    return ConsumerGroupHeartbeatResponse(
-        version=request.head.api_version,
-        throttle_time_ms=0,
-        error_code=error.value,
-        error_message=message,
-        member_id=None,
-        member_epoch=0,
-        heartbeat_interval_ms=0,
-        assignment=None,
-    )
 
 
 PAIR = Pair(_requests, _response)

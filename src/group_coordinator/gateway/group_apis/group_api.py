@@ -12,7 +12,7 @@ from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis.guarding import Guard
 
-__all__ = ["About", "GroupApi", "Named", "Pair", "Responses"]
+__all__ = ["About", "GroupApi", "Named", "Pair", "Responses", "alike", "told"]
 
 About: TypeAlias = Callable[[str], dict[str, Any]]
 """It returns the fields that all contract requests have, for the group with this id."""
@@ -25,6 +25,25 @@ class Pair(NamedTuple):
 
     requests: Callable[[Any, int, About], list[AnyRequest]]
     response: Callable[[Any, int, Responses], Any]
+
+
+def told(kind: Any, version: int, answer: Any, **others: Any) -> Any:
+    """Kafka's message, or a part of one, with what `answer` has in fields of the same names, and `others`.
+
+    The elements of its lists may stay the contract's, because kafka-python reads fields by their names.
+    """
+    same = {name: getattr(answer, name) for name in kind.fields if hasattr(answer, name)}
+    return kind(version=version, **{**same, **others})
+
+
+def alike(kind: Any) -> Callable[[Any, int, Responses], Any]:
+    """The way back where one response of the contract has all that Kafka's has."""
+
+    def response(_message: Any, version: int, responses: Responses) -> Any:
+        (answer,) = responses
+        return told(kind, version, answer)
+
+    return response
 
 
 def _once(groups: list[str]) -> list[str]:

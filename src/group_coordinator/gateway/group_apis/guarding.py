@@ -23,6 +23,8 @@ __all__ = [
     "allowed_groups",
     "allowed_topics",
     "member",
+    "operations",
+    "operations_if_unguarded",
     "right_of_member",
     "with_fields",
 ]
@@ -31,6 +33,8 @@ AT_ONCE = 200
 """Groups of one request that are asked about at a time."""
 GROUP_DENIED = Errors.GROUP_AUTHORIZATION_FAILED.value
 TOPIC_DENIED = Errors.TOPIC_AUTHORIZATION_FAILED.value
+_ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
+"""The operations on a group where everybody may do everything: READ, DELETE, DESCRIBE and its configs."""
 _TOPIC_BYTES = 80
 """As much as the record of a heartbeat has for a topic beside its name."""
 
@@ -85,6 +89,31 @@ def allowed_topics(operation: Operation, topics: Iterable[str]) -> Guard:
 def _allowed(operation: Operation, resource: Resource, names: Iterable[str]) -> Guard:
     granted = yield [Right(operation, resource, each) for each in names]
     return {each.name for each in granted}
+
+
+def operations(message: Any, group_ids: Sequence[str]) -> Guard:
+    """Ask for all rights on groups that may be described; returns the operations by group, if `message` does.
+
+    Configs of a group cannot be asked for: who may do everything else may see and change them.
+    """
+    if not message.include_authorized_operations:
+        return {}
+    others = [each for each in Operation if each is not Operation.DESCRIBE]
+    granted = yield [Right(operation, Resource.GROUP, each) for each in group_ids for operation in others]
+    of_group = {each: {Operation.DESCRIBE.value} for each in group_ids}
+    for each in granted:
+        of_group[each.name].add(each.operation.value)
+    return {
+        group_id: _ALL_OPERATIONS if len(its) == len(Operation) else its for group_id, its in of_group.items()
+    }
+
+
+def operations_if_unguarded(message: Any, group: Any) -> frozenset[int] | None:
+    """The operations on a group that is described where no rights are asked.
+
+    None is Kafka's smallest int32, which says that nobody has asked. With an error it is the same.
+    """
+    return _ALL_OPERATIONS if message.include_authorized_operations and not group.error_code else None
 
 
 def right_of_member(group_id: str, prefix: str = "") -> Right:

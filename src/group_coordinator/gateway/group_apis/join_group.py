@@ -9,7 +9,7 @@ from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
 
 __all__ = ["API"]
 
@@ -28,32 +28,6 @@ def _requests(message: Any, version: int, about: About) -> list[contract.AnyRequ
     return [request]
 
 
-def _response(_message: Any, version: int, responses: Responses) -> Any:
-    (response,) = responses
-    entry = JoinGroupResponse.JoinGroupResponseMember
-    return JoinGroupResponse(
-        version=version,
-        throttle_time_ms=0,
-        error_code=response.error_code,
-        generation_id=response.generation_id,
-        protocol_type=response.protocol_type,
-        # Null came with version 7, and the stream knows that.
-        protocol_name=response.protocol_name,
-        leader=response.leader,
-        skip_assignment=response.skip_assignment,
-        member_id=response.member_id,
-        members=[
-            entry(
-                version=version,
-                member_id=each.member_id,
-                group_instance_id=each.group_instance_id,
-                metadata=each.metadata,
-            )
-            for each in response.members
-        ],
-    )
-
-
 def _wait_s(join: contract.JoinGroupRequest, _rebalance_timeout_s: float | None) -> float:
     return max(join.session_timeout_ms, join.effective_rebalance_timeout_ms, 0) / 1000 + 5
 
@@ -63,7 +37,8 @@ API = GroupApi(
     JoinGroupResponse,
     contract.JoinGroupRequest,
     guarding.member,
-    Pair(_requests, _response),
+    # Null for a protocol's name came with version 7, and the stream knows that.
+    Pair(_requests, alike(JoinGroupResponse)),
     unread_list="protocols",
     too_large=Errors.GROUP_MAX_SIZE_REACHED,
     begins_group=lambda join: not join.member_id,

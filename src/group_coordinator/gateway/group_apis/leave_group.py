@@ -10,7 +10,7 @@ from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state import responses as answers
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
 
 __all__ = ["API"]
 
@@ -30,24 +30,6 @@ def _requests(message: Any, version: int, about: About) -> list[contract.AnyRequ
     return [contract.LeaveGroupRequest(members=members, **about(message.group_id))]
 
 
-def _response(_message: Any, version: int, responses: Responses) -> Any:
-    (response,) = responses
-    error_code = response.error_code
-    if version < _BATCH_VERSION:
-        return LeaveGroupResponse(version=version, throttle_time_ms=0, error_code=error_code)
-    entry = LeaveGroupResponse.MemberResponse
-    members = [
-        entry(
-            version=version,
-            member_id=each.member_id,
-            group_instance_id=each.group_instance_id,
-            error_code=each.error_code,
-        )
-        for each in response.members
-    ]
-    return LeaveGroupResponse(version=version, throttle_time_ms=0, error_code=error_code, members=members)
-
-
 def _refused(asked: contract.LeaveGroupRequest, error: Errors) -> Any:
     response: Any = asked.refused(error, None)
     if error is Errors.NONE:
@@ -63,7 +45,7 @@ API = GroupApi(
     LeaveGroupResponse,
     contract.LeaveGroupRequest,
     guarding.member,
-    Pair(_requests, _response),
+    Pair(_requests, alike(LeaveGroupResponse)),
     results=("members",),
     refused=_refused,
     wait_s=lambda *_: 5,

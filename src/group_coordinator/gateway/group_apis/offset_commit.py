@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetCommitResponse
 
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.gateway.group_apis.changed_offsets import ChangedOffsets, refused_topics
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
+from group_coordinator.gateway.group_apis.changed_offsets import guard, refused_topics
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
 from group_coordinator.gateway.rights import Operation
 
 __all__ = ["API"]
-
-_TOPIC = OffsetCommitResponse.OffsetCommitResponseTopic
-_CHANGED = ChangedOffsets(Operation.READ, OffsetCommitResponse, _TOPIC, _TOPIC.OffsetCommitResponsePartition)
 
 
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
@@ -45,12 +43,6 @@ def _requests(message: Any, _version: int, about: About) -> list[contract.AnyReq
     return [request]
 
 
-def _response(_message: Any, version: int, responses: Responses) -> Any:
-    (response,) = responses
-    topics = _CHANGED.results(version, response.topics)
-    return OffsetCommitResponse(version=version, throttle_time_ms=0, topics=topics)
-
-
 def _refused(asked: contract.OffsetCommitRequest, error: Errors) -> Any:
     response: Any = asked.refused(error, None)
     response.topics = refused_topics(asked.topics, error.value)
@@ -62,8 +54,8 @@ API = GroupApi(
     OffsetCommitResponse,
     # From version 10 on topics are named by their ids, which the coordinator does not know.
     contract.OffsetCommitRequest,
-    _CHANGED.guard,
-    Pair(_requests, _response),
+    partial(guard, Operation.READ, OffsetCommitResponse),
+    Pair(_requests, alike(OffsetCommitResponse)),
     results=("topics", "partitions"),
     too_large=Errors.INVALID_COMMIT_OFFSET_SIZE,
     refused=_refused,

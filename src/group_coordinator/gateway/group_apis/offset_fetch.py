@@ -13,7 +13,7 @@ from group_coordinator.coordinator_state import responses as answers
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, told
 from group_coordinator.gateway.rights import Operation
 
 __all__ = ["API"]
@@ -60,53 +60,15 @@ def _once(groups: list[Any]) -> list[Any]:
 def _response(message: Any, version: int, responses: Responses) -> Any:
     if version < _BATCH_VERSION:
         (response,) = responses
-        told = response.topics
         if response.error_code and version < _ERROR_VERSION:
-            told = _refused_topics(message.topics or (), response.error_code)
-        topics = _topics(version, told)
-        return OffsetFetchResponse(
-            version=version, throttle_time_ms=0, topics=topics, error_code=response.error_code
-        )
+            response.topics = _refused_topics(message.topics or (), response.error_code)
+        return told(OffsetFetchResponse, version, response)
     group = OffsetFetchResponse.OffsetFetchResponseGroup
     groups = [
-        group(
-            version=version,
-            group_id=named.group_id,
-            topics=_topics(version, each.topics),
-            error_code=each.error_code,
-        )
+        told(group, version, each, group_id=named.group_id)
         for named, each in zip(message.groups, responses, strict=True)
     ]
     return OffsetFetchResponse(version=version, throttle_time_ms=0, groups=groups)
-
-
-def _topics(version: int, topics: Iterable[answers.FetchedOffsetsOfTopic]) -> list[Any]:
-    """The topics as Kafka's response has them in this version."""
-    kind: Any
-    if version >= _BATCH_VERSION:
-        kind = OffsetFetchResponse.OffsetFetchResponseGroup.OffsetFetchResponseTopics
-        entry = kind.OffsetFetchResponsePartitions
-    else:
-        kind = OffsetFetchResponse.OffsetFetchResponseTopic
-        entry = kind.OffsetFetchResponsePartition
-    return [
-        kind(
-            version=version,
-            name=topic.name,
-            partitions=[
-                entry(
-                    version=version,
-                    partition_index=each.partition_index,
-                    committed_offset=each.committed_offset,
-                    committed_leader_epoch=each.committed_leader_epoch,
-                    metadata=each.metadata,
-                    error_code=each.error_code,
-                )
-                for each in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
 
 
 def _refused_topics(topics: Iterable[Any], error_code: int) -> list[answers.FetchedOffsetsOfTopic]:
@@ -147,8 +109,8 @@ def _guard(request: Request) -> guarding.Guard:
     for each, group in pairs:
         if not each.error_code:
             denied = [topic for topic in group.topics or () if topic.name not in topics]
-            told = [topic for topic in each.topics if topic.name in topics]
-            each.topics = [*told, *_topics(version, _refused_topics(denied, guarding.TOPIC_DENIED))]
+            described = [topic for topic in each.topics if topic.name in topics]
+            each.topics = [*described, *_refused_topics(denied, guarding.TOPIC_DENIED)]
     if is_batch:
         left, entry = iter(answered), OffsetFetchResponse.OffsetFetchResponseGroup
         response.groups = [

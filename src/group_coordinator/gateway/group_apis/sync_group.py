@@ -10,7 +10,7 @@ from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
 
 __all__ = ["API"]
 
@@ -33,18 +33,6 @@ def _requests(message: Any, _version: int, about: About) -> list[contract.AnyReq
     return [request]
 
 
-def _response(_message: Any, version: int, responses: Responses) -> Any:
-    (response,) = responses
-    return SyncGroupResponse(
-        version=version,
-        throttle_time_ms=0,
-        error_code=response.error_code,
-        protocol_type=response.protocol_type,
-        protocol_name=response.protocol_name,
-        assignment=response.assignment,
-    )
-
-
 def _guard(request: Request) -> guarding.Guard:
     message = request.message
     named = (message.protocol_type, message.protocol_name)
@@ -63,7 +51,7 @@ API = GroupApi(
     SyncGroupResponse,
     contract.SyncGroupRequest,
     _guard,
-    Pair(_requests, _response),
+    Pair(_requests, alike(SyncGroupResponse)),
     unread_list="assignments",
     # As Kafka does when a record is too large.
     too_large=Errors.UNKNOWN_SERVER_ERROR,

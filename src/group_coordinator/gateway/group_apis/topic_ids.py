@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
-__all__ = ["topic_id_of"]
+__all__ = ["assignment", "topic_id_of"]
 
 
 def topic_id_of(text: str | None) -> UUID | None:
@@ -16,3 +19,13 @@ def topic_id_of(text: str | None) -> UUID | None:
         return None if text is None else UUID(text)
     except ValueError:
         return None
+
+
+def assignment(topics: Iterable[Any]) -> Any:
+    """Partitions as Kafka's messages have them. Units of work, which have no id of Kafka's, are left out."""
+    partitions = [
+        SimpleNamespace(topic_id=topic_id, topic_name=each.name, partitions=each.partitions)
+        for each in topics
+        if (topic_id := topic_id_of(each.topic_id)) is not None
+    ]
+    return SimpleNamespace(topic_partitions=partitions)
