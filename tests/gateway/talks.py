@@ -32,7 +32,7 @@ from prometheus_client import CollectorRegistry
 from group_coordinator.coordinator_state import requests
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.addresses import Address, Serving
-from group_coordinator.gateway.beat_kinds import Beat
+from group_coordinator.gateway.beat_kinds import Beat, Verdict
 from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.conversation import Conversation
 from group_coordinator.gateway.frames import Request
@@ -148,7 +148,7 @@ class ScriptedGateway:
         """Whether heartbeats can be read by the coordinator."""
         self.matched: list[tuple[str, Callable[[Any], None]]] = []
         """Patterns of members; call the second to tell what one matches."""
-        self.asked_again: list[Callable[[int], None]] = []
+        self.asked_again: list[Callable[[Verdict], None]] = []
         """Heartbeats that came again; call one with its error code."""
         self.clients: list[Client] = []
         self.held_up_for: list[Client] = []
@@ -177,7 +177,7 @@ class ScriptedGateway:
     def match(self, pattern: str, then: Callable[[Any], None]) -> None:
         self.matched.append((pattern, then))
 
-    def beat_again(self, beat: Beat, answer: Callable[[int], None]) -> None:
+    def beat_again(self, beat: Beat, answer: Callable[[Verdict], None]) -> None:
         assert beat is ACCEPTED
         self.asked_again.append(answer)
 
@@ -368,7 +368,7 @@ class Talk:
 
     def answer_again(self, which: int = 0, error_code: int = 0) -> None:
         """Let the gateway answer a heartbeat that came again."""
-        self.gateway.asked_again[which](error_code)
+        self.gateway.asked_again[which](Verdict(error_code))
         self.loop.run()
 
     def told(self) -> list[bytes]:

@@ -12,7 +12,7 @@ import pytest
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import HeartbeatRequest
 from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult, ReplyTo
-from group_coordinator.gateway.beat_kinds import Beat
+from group_coordinator.gateway.beat_kinds import Beat, Verdict
 from group_coordinator.gateway.beats import Beats, Instants
 from group_coordinator.gateway.translation import Sender
 
@@ -38,7 +38,7 @@ class Members:
             generation_id=generation_id,
             member_id=member_id,
         )
-        self.beats.add(Beat.of(request), lambda error: self.answered.append((member_id, error)))
+        self.beats.add(Beat.of(request), lambda told: self.answered.append((member_id, told.error_code)))
 
     def flush(self, now_s: float = 0) -> list[HeartbeatRequest]:
         return [each for group_id in self.beats.groups for each in self.beats.flush(group_id, now_s)]
@@ -170,8 +170,8 @@ def test_a_member_that_beats_twice_in_one_record_is_answered_twice(members: Memb
 
 def test_what_waits_for_a_late_verdict_holds_nothing_of_the_client(members: Members) -> None:
     class Client:
-        def __call__(self, error: int) -> None:
-            assert error == NONE
+        def __call__(self, told: Verdict) -> None:
+            assert told.error_code == NONE
 
     client = Client()
     known = weakref.ref(client)

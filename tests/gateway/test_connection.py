@@ -25,6 +25,7 @@ from kafka.protocol.consumer.group import (
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from group_coordinator.gateway import codec
+from group_coordinator.gateway.beat_kinds import Verdict
 from group_coordinator.gateway.connection import ClientConnection
 from group_coordinator.gateway.conversation import Conversation
 from group_coordinator.gateway.limits import Limits, Pending
@@ -487,7 +488,7 @@ def test_a_heartbeat_that_comes_again_is_known_by_its_bytes() -> None:
         assert await read(from_gateway) == fetch(3)
         to_gateway.write(response(3))
         assert gateway.held_up_for == [gateway.conversation.client]
-        gateway.asked_again[0](27)
+        gateway.asked_again[0](Verdict(27))
         refusal = HeartbeatResponse(version=0, error_code=27)
         assert await read(reader) == codec.encode_response(refusal, 2)
         assert await read(reader) == response(3)

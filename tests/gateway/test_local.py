@@ -30,10 +30,13 @@ from group_coordinator.coordinator_state.responses import FindCoordinatorRespons
 from group_coordinator.coordinator_state.step import step
 from group_coordinator.gateway import codec, commits
 from group_coordinator.gateway.addresses import Address, coordinator_of, hash_of
+from group_coordinator.gateway.beat_kinds import Verdict
 from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.local import Local, Nodes, Origin
 from group_coordinator.gateway.outgoing import LogRecord
+from group_coordinator.gateway.patterns import Patterns
+from group_coordinator.gateway.renewals import Renewals
 from group_coordinator.gateway.rules import Rules
 from group_coordinator.gateway.topics import Topics
 
@@ -50,6 +53,7 @@ class Gateway:
         self.rules = Rules(CONFIG, prefix)
         self._prefix = prefix
         self.topics: Topics | None = None
+        self.renewals = Renewals(Patterns(lambda _: None))
         self.local = self._local()
         self.now_s = 0.0
         self.answered: list[Any] = []
@@ -57,10 +61,15 @@ class Gateway:
         self._states: dict[str, bytes | None] = {}
         self._offset = 0
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for the stream, or for what Kafka says of topics."""
+        return len(self.local._waiting) + (0 if self.topics is None else len(self.topics))
+
     def _local(self) -> Local:
         nodes = Nodes(lambda: NODES, lambda: tuple(NODES))
         origin = Origin("gw", 0, self._prefix)
-        return Local(origin, self.groups, nodes, self._write, self.rules, self.topics)
+        return Local(origin, self.groups, nodes, self._write, self.rules, self.renewals, self.topics)
 
     def look_up(self, ask: Callable[[list[str]], None]) -> Topics:
         """Have Kafka asked about topics; before anything else."""
@@ -98,8 +107,8 @@ class Gateway:
     def beat_again(self) -> None:
         """Ask the last heartbeat of the last client again."""
 
-        def answer(error_code: int) -> None:
-            self.answered.append(HeartbeatResponse(version=4, error_code=error_code))
+        def answer(told: Verdict) -> None:
+            self.answered.append(HeartbeatResponse(version=4, error_code=told.error_code))
 
         assert self.client.accepted is not None
         self.local.beat_again(self.client.accepted, answer)
@@ -395,7 +404,7 @@ def test_a_leave_whose_client_goes_at_once_is_done_and_after_the_beats_that_came
     gateway.ask(beat(member_id))
     gateway.ask(LeaveGroupRequest(version=0, group_id="orders", member_id=member_id))
     gateway.local.gone(gateway.client)
-    assert ([type(each).__name__ for each in gateway.log], gateway.local.waiting) == (
+    assert ([type(each).__name__ for each in gateway.log], gateway.waiting) == (
         ["HeartbeatRequest", "LeaveGroupRequest"],
         0,
     )
@@ -424,7 +433,7 @@ def test_a_commit_for_what_does_not_exist_is_refused_like_at_a_broker(gateway: G
     asked.topics.append(kind(name="", partitions=[lost]))
     gateway.ask(asked)
     gateway.ask(LeaveGroupRequest(version=0, group_id="orders", member_id=member_id))
-    assert (gateway.log, gateway.local.waiting) == ([], 2), "the leave does not overtake the commit"
+    assert (gateway.log, gateway.waiting) == ([], 2), "the leave does not overtake the commit"
     gateway.local.gone(gateway.client)
     topics.told({"t": Found(1, "A"), "": Found(0)}, gateway.now_s)
     gateway.coordinate()
@@ -473,7 +482,7 @@ def test_an_offset_of_a_topic_that_was_made_again_is_none(gateway: Gateway) -> N
         for asked in (named, every):
             gateway.ask(asked)
             gateway.coordinate()
-            assert gateway.local.waiting == 1
+            assert gateway.waiting == 1
             topics.told({"t": Found(1, topic_id)}, gateway.now_s)
         told = [
             [it.committed_offset for topic in each.topics for it in topic.partitions]

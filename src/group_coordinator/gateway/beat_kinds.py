@@ -14,6 +14,7 @@ coordinator tells a change once, and takes it for heard.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -27,45 +28,73 @@ from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
 )
 
-__all__ = ["CLASSIC", "CONSUMERS", "Beat", "BeatKind", "Key", "Verdict", "small"]
+__all__ = [
+    "CLASSIC",
+    "CONSUMERS",
+    "REFUSED",
+    "Beat",
+    "BeatKind",
+    "Key",
+    "Verdict",
+    "is_rebalance",
+    "newest",
+    "small",
+    "unheard",
+]
 
 Key: TypeAlias = tuple[str, str]
 """Group and member."""
-_LATE = Errors.COORDINATOR_NOT_AVAILABLE.value
 
 
 class Verdict(NamedTuple):
-    """The answer to a heartbeat of the consumer protocol. `assignment` None: it is as before."""
+    """The answer to a heartbeat. `assignment` None: it is as before."""
 
     error_code: int
     epoch: int = 0
+    """The member's epoch, or the generation that it came with."""
     assignment: Any = None
     member_id: str | None = None
     """As the coordinator has told it, of a heartbeat that goes to the log by itself."""
     message: str | None = None
 
 
+REFUSED = Verdict(Errors.COORDINATOR_NOT_AVAILABLE.value)
+"""The verdict on a beat that Kafka has not taken, and after one that is lost and tells once."""
+
+
+@lru_cache(maxsize=1_000)
+def unheard(at: int) -> Verdict:
+    """The verdict on a beat of this generation or epoch if there is nothing to tell, as is mostly so."""
+    return Verdict(Errors.NONE.value, at)
+
+
+def is_rebalance(verdict: Verdict, at: int) -> bool:
+    """Whether a verdict tells a member of a generation or epoch that the group rebalances."""
+    if verdict.error_code:
+        return verdict.error_code == Errors.REBALANCE_IN_PROGRESS
+    return verdict.epoch != at or verdict.assignment is not None
+
+
+def newest(kept: Verdict, newer: Verdict) -> Verdict:
+    """The newer verdict, with what it takes for granted that the member has heard before."""
+    if newer.error_code or newer.assignment is not None:
+        return newer
+    if kept.error_code:
+        return kept if kept.error_code == REFUSED.error_code else newer
+    return newer._replace(epoch=max(kept.epoch, newer.epoch), assignment=kept.assignment)
+
+
 class BeatKind(NamedTuple):
-    """The way of one kind of heartbeats to the log and back. A verdict is what a beat is answered with."""
+    """The way of one kind of heartbeats to the log and back."""
 
     record: Callable[[Sequence[Beat], dict[str, Any]], AnyRequest]
     """The request for some heartbeats of one group. It is given the fields that all requests have."""
-    verdicts: Callable[[Any, Sequence[tuple[Key, int]]], list[Any]]
+    verdicts: Callable[[Any, Sequence[tuple[Key, int]]], list[Verdict]]
     """The verdicts in the stream's answer, on these members with their generations or epochs."""
-    unheard: Callable[[int], Any]
-    """The verdict on a beat of which the stream says nothing in time."""
-    refused: Any
-    """The verdict on a beat that Kafka has not taken."""
-    lost: Any
-    """The verdict on the next beat, if that on an earlier one never comes; None: there is none."""
-    known_from: Callable[[Any], int | None]
-    """The generation or epoch of which a verdict tells; None: it tells of none."""
-    is_rebalance: Callable[[Any, int], bool]
-    """Whether a verdict tells a member of a generation or epoch that the group rebalances."""
-    newest: Callable[[Any, Any], Any] | None
-    """The verdict for a member that has not heard the first of two, once there is the second.
+    tells_once: bool
+    """Whether the coordinator tells a change once, and takes it for heard.
 
-    None: a verdict is worth nothing once the member has been answered by another.
+    If not, a verdict is worth nothing once the member has been answered by another.
     """
 
 
@@ -123,24 +152,20 @@ def _classic_record(together: Sequence[Beat], common: dict[str, Any]) -> AnyRequ
     return HeartbeatRequest(members=[beat.member for beat in together], **common)  # type: ignore[misc]
 
 
-def _classic_verdicts(response: Any, beating: Sequence[tuple[Key, int]]) -> list[int]:
+def _classic_verdicts(response: Any, beating: Sequence[tuple[Key, int]]) -> list[Verdict]:
     # The stream answers a request that it cannot read as a whole.
     members = getattr(response, "members", msgspec.UNSET)
     if members is msgspec.UNSET or not members:
-        return [response.error_code] * len(beating)
-    return [each.error_code for each in members]
+        return [_on_classic(response.error_code, generation) for _, generation in beating]
+    told = zip(members, beating, strict=True)
+    return [_on_classic(each.error_code, generation) for each, (_, generation) in told]
 
 
-CLASSIC = BeatKind(
-    _classic_record,
-    _classic_verdicts,
-    lambda _: Errors.NONE.value,
-    refused=_LATE,
-    lost=None,
-    known_from=lambda _: None,
-    is_rebalance=lambda error_code, _: bool(error_code == Errors.REBALANCE_IN_PROGRESS),
-    newest=None,
-)
+def _on_classic(error_code: int, generation: int) -> Verdict:
+    return Verdict(error_code, generation) if error_code else unheard(generation)
+
+
+CLASSIC = BeatKind(_classic_record, _classic_verdicts, tells_once=False)
 
 
 # -- the consumer protocol -------------------------------------------------------------------------------
@@ -179,35 +204,9 @@ def _consumers_verdicts(response: Any, beating: Sequence[tuple[Key, int]]) -> li
     return [
         Verdict(told.error_code, told.member_epoch, told.assignment)
         if (told := news.get(member_id)) is not None
-        else Verdict(Errors.NONE.value, epoch)
+        else unheard(epoch)
         for (_, member_id), epoch in beating
     ]
 
 
-def _told_of(verdict: Verdict) -> int | None:
-    return None if verdict.error_code else verdict.epoch
-
-
-def _is_news(verdict: Verdict, at: int) -> bool:
-    return not verdict.error_code and (verdict.epoch != at or verdict.assignment is not None)
-
-
-def _newest_of(kept: Verdict, newer: Verdict) -> Verdict:
-    """The newer verdict, with what it takes for granted that the member has heard before."""
-    if newer.error_code or newer.assignment is not None:
-        return newer
-    if kept.error_code:
-        return kept if kept.error_code == _LATE else newer
-    return newer._replace(epoch=max(kept.epoch, newer.epoch), assignment=kept.assignment)
-
-
-CONSUMERS = BeatKind(
-    _consumers_record,
-    _consumers_verdicts,
-    lambda epoch: Verdict(Errors.NONE.value, epoch),
-    refused=Verdict(_LATE),
-    lost=Verdict(_LATE),
-    known_from=_told_of,
-    is_rebalance=_is_news,
-    newest=_newest_of,
-)
+CONSUMERS = BeatKind(_consumers_record, _consumers_verdicts, tells_once=True)

@@ -19,6 +19,7 @@ Time is an argument, in seconds.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,13 +28,21 @@ from group_coordinator.coordinator_state.config import HEAD_BYTES
 from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
-from group_coordinator.gateway.beat_kinds import CLASSIC, BeatKind, small
+from group_coordinator.gateway.beat_kinds import (
+    CLASSIC,
+    REFUSED,
+    BeatKind,
+    is_rebalance,
+    newest,
+    small,
+    unheard,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from group_coordinator.coordinator_state.requests import AnyRequest
-    from group_coordinator.gateway.beat_kinds import Beat, Key
+    from group_coordinator.gateway.beat_kinds import Beat, Key, Verdict
     from group_coordinator.gateway.translation import Sender
 
 __all__ = ["BeatCounts", "Beats", "Instants"]
@@ -50,18 +59,18 @@ class _Asked(NamedTuple):
     """A heartbeat that has come, and what to do with the verdict that answers it."""
 
     beat: Beat
-    answer: Callable[[Any], None]
+    answer: Callable[[Verdict], None]
 
 
+@dataclass
 class BeatCounts:
     """Counts of heartbeats, and of what became of them."""
 
-    def __init__(self) -> None:
-        self.taken = 0
-        self.records = 0
-        """Records that they have become."""
-        self.answered_early = 0
-        """Those of them that were answered before their verdicts had come."""
+    taken: int = 0
+    records: int = 0
+    """Records that they have become."""
+    answered_early: int = 0
+    """Those of them that were answered before their verdicts had come."""
 
 
 class _Late(NamedTuple):
@@ -69,47 +78,41 @@ class _Late(NamedTuple):
 
     since_s: float
     at: int
-    verdict: Any
+    verdict: Verdict
 
-    def known_at(self, kind: BeatKind) -> tuple[int, int | None]:
-        """The generations or epochs of which it is news for the member."""
-        return self.at, kind.known_from(self.verdict)
+    def is_known_at(self, at: int) -> bool:
+        """Whether it is news for the member at this generation or epoch."""
+        return at == self.at or (not self.verdict.error_code and at == self.verdict.epoch)
 
 
+@dataclass(eq=False, slots=True)
 class _Record:
     """Beats that have become one record. Once they are answered it holds nothing of the clients any more."""
 
-    __slots__ = (
-        "_answers",
-        "beating",
-        "due_s",
-        "is_acknowledged",
-        "is_answered",
-        "is_full",
-        "request",
-        "says_all",
-        "unheard",
-    )
+    request: AnyRequest
+    beating: list[tuple[Key, int]]
+    """The members, and their generations or epochs."""
+    answers: list[Callable[[Verdict], None]]
+    unheard: list[bool]
+    """Whether the verdict on it is heard by nobody, because it was answered by that on an earlier one."""
+    is_full: bool = False
+    """Whether it says more than that a member is alive."""
+    says_all: bool = False
+    """Whether it says all that a member says, and is told."""
+    due_s: float = 0.0
+    """When something happens if nothing comes: the deadlines that were set before are of the past."""
+    is_acknowledged: bool = False
+    is_answered: bool = False
 
-    def __init__(
-        self, request: AnyRequest, together: list[_Asked], *, is_full: bool = False, says_all: bool = False
-    ) -> None:
-        self.request = request
-        self.is_full, self.says_all = is_full, says_all
-        """Whether it says more than that a member is alive; and whether all that one says and is told."""
-        self.beating = [(beat.key, beat.at) for beat, _ in together]
-        """The members, and their generations or epochs."""
-        self._answers = [each.answer for each in together]
-        self.unheard = [each.answer is _nobody for each in together]
-        """Whether the verdict on it is heard by nobody, because it was answered by that on an earlier one."""
-        self.due_s = 0.0
-        """When something happens if nothing comes: the deadlines that were set before are of the past."""
-        self.is_acknowledged = False
-        self.is_answered = False
+    @classmethod
+    def of(cls, request: AnyRequest, together: list[_Asked]) -> _Record:
+        answers = [each.answer for each in together]
+        beating = [(beat.key, beat.at) for beat, _ in together]
+        return cls(request, beating, answers, [each is _nobody for each in answers])
 
-    def answer(self, verdicts: list[Any]) -> None:
+    def answer(self, verdicts: list[Verdict]) -> None:
         self.is_answered = True
-        answers, self._answers = self._answers, []
+        answers, self.answers = self.answers, []
         for answer, verdict in zip(answers, verdicts, strict=True):
             answer(verdict)
 
@@ -149,7 +152,7 @@ class Beats:
 
     # -- a heartbeat arrives -----------------------------------------------------------------------
 
-    def add(self, beat: Beat, answer: Callable[[Any], None]) -> bool:
+    def add(self, beat: Beat, answer: Callable[[Verdict], None]) -> bool:
         """Take a beat; returns whether it was answered at once, by the verdict on an earlier one."""
         self.counts.taken += 1
         late = self._late_for(beat)
@@ -162,27 +165,26 @@ class Beats:
     def _late_for(self, beat: Beat) -> _Late | None:
         """Take the late verdict that answers this beat; None if there is none."""
         late = self._verdicts.get(beat.key)
-        if late is None or beat.at not in late.known_at(self._kind):
+        if late is None or not late.is_known_at(beat.at):
             return None
         return self._verdicts.pop(beat.key)
 
-    def add_full(self, beat: Beat, answer: Callable[[Any], None], now_s: float) -> None:
+    def add_full(self, beat: Beat, answer: Callable[[Verdict], None], now_s: float) -> None:
         """Take a beat that says more than that its member is alive. It goes to the log by itself, as it came.
 
         It is refused if no verdict comes in time. Its client says everything again then, and is answered by
         the late verdict on what it has said before.
         """
         late = self._late_for(beat)
-        if late is not None and late.verdict != self._kind.lost:
+        if late is not None and late.verdict != REFUSED:
             answer(late.verdict)
             answer = _nobody
         request = beat.request
         assert isinstance(request, ConsumerGroupHeartbeatRequest)  # noqa: S101 - classic ones are never full
         if beat.at == JOIN_EPOCH:
             self.rebalances(request.group_id, now_s)
-        self._sent[request.request_id] = _Record(
-            small(request), [_Asked(beat, answer)], is_full=True, says_all=request.is_full
-        )
+        record = self._sent[request.request_id] = _Record.of(small(request), [_Asked(beat, answer)])
+        record.is_full, record.says_all = True, request.is_full
         self._await(request.request_id, now_s + self.refuse_s)
 
     def joined(self, group_id: str, member_id: str) -> None:
@@ -212,15 +214,15 @@ class Beats:
         """The records of a group's heartbeats, to be written now. Later requests must not overtake them."""
         self._held_up.discard(group_id)
         for together in self._together(self._lingering.pop(group_id, [])):
-            request = self._kind.record([beat for beat, _ in together], self._common(group_id))
+            request = self._kind.record([beat for beat, _ in together], self._sender.about(group_id))
             self.counts.records += 1
-            self._sent[request.request_id] = _Record(request, together)
+            self._sent[request.request_id] = _Record.of(request, together)
             self._await(request.request_id, now_s + self.refuse_s)
             yield request
 
     def _together(self, asked: list[_Asked]) -> Iterator[list[_Asked]]:
         """Cut into what the coordinator reads: it would refuse a larger record with all that is in it."""
-        if self._kind.newest is not None:
+        if self._kind.tells_once:
             asked = self._each_once(asked)
         together: list[_Asked] = []
         room = self.most_bytes - HEAD_BYTES
@@ -245,18 +247,8 @@ class Beats:
                 # It has heard more since.
                 same[:] = [each]
             else:
-                each.answer(self._kind.refused)
+                each.answer(REFUSED)
         return list(chain.from_iterable(by_key.values()))
-
-    def _common(self, group_id: str) -> dict[str, Any]:
-        """The fields that all requests have."""
-        return {
-            "request_id": self._sender.next_request_id(),
-            "client_id": self._sender.client_id,
-            "client_host": self._sender.client_host,
-            "reply_partition": self._sender.reply_partition,
-            "group_id": group_id,
-        }
 
     # -- the log, the stream and time answer ---------------------------------------------------------
 
@@ -274,7 +266,7 @@ class Beats:
             return
         self._lose(record, record.due_s)
         if not record.is_answered:
-            record.answer([self._kind.refused] * len(record.beating))
+            record.answer([REFUSED] * len(record.beating))
 
     def take(self, response: Any, now_s: float) -> bool:
         """Take what the stream says; returns whether that is about heartbeats of this gateway."""
@@ -284,27 +276,26 @@ class Beats:
             return False
         del self._sent[response.request_id]
         verdicts = self._kind.verdicts(response, record.beating)
-        if any(map(self._kind.is_rebalance, verdicts, (at for _, at in record.beating))):
+        if any(map(is_rebalance, verdicts, (at for _, at in record.beating))):
             self.rebalances(record.request.group_id, now_s)
         is_late = record.is_answered
         is_all = record.says_all and not response.error_code
         for number, ((key, at), verdict) in enumerate(zip(record.beating, verdicts, strict=True)):
             verdicts[number] = told = self._with_kept(key, at, verdict, is_all=is_all)
-            if is_late or (record.unheard[number] and self._kind.newest is not None):
+            if is_late or (record.unheard[number] and self._kind.tells_once):
                 self._keep(key, _Late(now_s, at, told))
         if not is_late:
             record.answer(verdicts)
         return True
 
-    def _with_kept(self, key: Key, at: int, verdict: Any, *, is_all: bool) -> Any:
+    def _with_kept(self, key: Key, at: int, verdict: Verdict, *, is_all: bool) -> Verdict:
         """A verdict with the news of an earlier one that was not heard, which is kept no longer."""
-        newest = self._kind.newest
-        if newest is None:
+        if not self._kind.tells_once:
             # This one is newer than any that is kept.
             self._verdicts.pop(key, None)
             return verdict
         kept = self._verdicts.get(key)
-        if kept is None or not (is_all or at in kept.known_at(self._kind)):
+        if kept is None or not (is_all or kept.is_known_at(at)):
             return verdict
         del self._verdicts[key]
         return verdict if is_all else newest(kept.verdict, verdict)
@@ -312,7 +303,7 @@ class Beats:
     def _keep(self, key: Key, late: _Late) -> None:
         """Keep a verdict for the member's next beat, unless it is none or would say nothing new."""
         _, member_id = key
-        is_news = self._kind.newest is None or late.verdict != self._kind.unheard(late.at)
+        is_news = not self._kind.tells_once or late.verdict != unheard(late.at)
         # Members without ids are several.
         if member_id and is_news:
             self._verdicts.pop(key, None)
@@ -331,10 +322,7 @@ class Beats:
                 self._lose(record, now_s)
             elif record.is_acknowledged:
                 self.counts.answered_early += len(record.beating)
-                kind = self._kind
-                record.answer(
-                    [kind.refused if record.is_full else kind.unheard(at) for _, at in record.beating]
-                )
+                record.answer([REFUSED if record.is_full else unheard(at) for _, at in record.beating])
                 self._await(request_id, now_s + _KEPT_S)
             else:
                 self.refused(request_id)
@@ -346,10 +334,10 @@ class Beats:
 
     def _lose(self, record: _Record, now_s: float) -> None:
         """Nobody will know what the stream has said of those beats that have been answered."""
-        if (verdict := self._kind.lost) is not None:
+        if self._kind.tells_once:
             for (key, at), is_unheard in zip(record.beating, record.unheard, strict=True):
                 if record.is_answered or is_unheard:
-                    self._keep(key, _Late(now_s, at, verdict))
+                    self._keep(key, _Late(now_s, at, REFUSED))
 
     def _await(self, request_id: str, at_s: float) -> None:
         self._sent[request_id].due_s = at_s
@@ -385,5 +373,5 @@ class Instants:
         return True
 
 
-def _nobody(_verdict: Any) -> None:
+def _nobody(_verdict: Verdict) -> None:
     """The beat has been answered already."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.topics import divided, in_parts, merged, metadata_of, needed_by
@@ -10,6 +10,7 @@ from group_coordinator.gateway.translation import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
 
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.coordinator_state.requests import AnyRequest, OffsetCommitRequest
@@ -18,26 +19,16 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.rules import Rules
     from group_coordinator.gateway.topics import Topics
 
+    _Respond: TypeAlias = Callable[[list[Any]], None]
+
 __all__ = ["Commits"]
-
-
-class Send(Protocol):
-    """Asks the stream, and responds with what it says to each; see `Local`."""
-
-    def __call__(
-        self,
-        asked: Sequence[AnyRequest],
-        client: Client,
-        now_s: float,
-        respond: Callable[[list[Any]], None],
-        place: Place | None = None,
-    ) -> None: ...
 
 
 class Commits:
     """The commits of all clients at one gateway.
 
-    `topics` has what Kafka says; None: all is let pass. `hold` holds a place in a group's lane.
+    `topics` has what Kafka says; None: all is let pass. `send` asks the stream, and responds with what it
+    says to each (`Local`). `hold` holds a place in a group's lane.
     `next_request_id` makes an id for each record but the first. `prefix` stands before all group ids.
     """
 
@@ -45,7 +36,7 @@ class Commits:
         self,
         rules: Rules,
         topics: Topics | None,
-        send: Send,
+        send: Callable[[Sequence[AnyRequest], Client, float, _Respond, Place | None], None],
         hold: Callable[[str, float], Place],
         next_request_id: Callable[[], str],
         prefix: str,
@@ -53,13 +44,7 @@ class Commits:
         self._rules, self._topics, self._prefix = rules, topics, prefix
         self._send, self._hold, self._next_request_id = send, hold, next_request_id
 
-    def take(
-        self,
-        commit: OffsetCommitRequest,
-        client: Client,
-        now_s: float,
-        respond: Callable[[list[Any]], None],
-    ) -> None:
+    def take(self, commit: OffsetCommitRequest, client: Client, now_s: float, respond: _Respond) -> None:
         """Commit for the topics and partitions that exist, once that is known."""
         topics = self._topics
         if topics is None or not self._may_look_up(commit):
@@ -94,7 +79,7 @@ class Commits:
         commit: OffsetCommitRequest,
         client: Client,
         now_s: float,
-        respond: Callable[[list[Any]], None],
+        respond: _Respond,
         place: Place | None = None,
     ) -> None:
         """Commit in as many records as it takes: each partition has a result of its own."""

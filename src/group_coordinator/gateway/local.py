@@ -43,8 +43,6 @@ from group_coordinator.gateway.group_apis import find_coordinator, list_groups
 from group_coordinator.gateway.group_apis.table import api_of
 from group_coordinator.gateway.lanes import Lanes
 from group_coordinator.gateway.outgoing import LogRecord, Outgoing, record_of
-from group_coordinator.gateway.patterns import Patterns
-from group_coordinator.gateway.renewals import Renewals
 from group_coordinator.gateway.topics import Topics
 from group_coordinator.gateway.translation import Sender, refusal, to_contract, to_kafka
 
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.groups import Groups
     from group_coordinator.gateway.outgoing import Place
-    from group_coordinator.gateway.renewals import Told
+    from group_coordinator.gateway.renewals import Renewals, Told
     from group_coordinator.gateway.rules import Rules
     from group_coordinator.jobs.topic_patterns import Matched
 
@@ -101,8 +99,8 @@ class Nodes(NamedTuple):
 class Local:
     """Answers local requests. `write` puts a contract request on its way to the log.
 
-    `rules`: those by which the coordinator reads requests. `topics`: what Kafka has; without them all commits
-    and committed offsets are let pass.
+    `rules`: those by which the coordinator reads requests. `renewals`: the patterns of clients' groups.
+    `topics`: what Kafka has; without them all commits and committed offsets are let pass.
     """
 
     def __init__(
@@ -112,8 +110,8 @@ class Local:
         nodes: Nodes,
         write: Callable[[LogRecord], None],
         rules: Rules,
+        renewals: Renewals,
         topics: Topics | None = None,
-        renewals: Renewals | None = None,
     ) -> None:
         self._origin, self._prefix = origin, f"{origin.instance}-"
         self._numbers = count()
@@ -122,7 +120,7 @@ class Local:
         """The limits of requests."""
         self._ask_limits_at_s = 0.0
         self._topics = topics
-        self._renewals = renewals or Renewals(Patterns(_match_nothing))
+        self._renewals = renewals
         self._renewals.tell = self._tell_topics
         self._lanes = Lanes(self._put)
         self._waiting = Waiting()
@@ -131,11 +129,12 @@ class Local:
         """Of members by group and id, the last to join last."""
         self._prepared: defaultdict[str, list[Outgoing]] = defaultdict(list)
         """Records of heartbeats, by group, that go to the log at the next instant."""
-        sender, most_bytes = self._sender(f"gateway-{origin.instance}", ""), rules.config.max_request_bytes
-        self._classic_beats = Beats(sender, most_bytes)
-        self._consumers_beats = Beats(sender, most_bytes, CONSUMERS, self._classic_beats.counts)
+        prefix, most_bytes = origin.group_prefix, rules.config.max_request_bytes
+        self._itself = Sender(f"gateway-{origin.instance}", "", origin.reply_partition, self._next_request_id)
+        """The gateway, as the sender of requests of its own."""
+        self._classic_beats = Beats(self._itself, most_bytes)
+        self._consumers_beats = Beats(self._itself, most_bytes, CONSUMERS, self._classic_beats.counts)
         self._all_beats = self._classic_beats, self._consumers_beats
-        prefix = origin.group_prefix
         self._consumers = ConsumerHeartbeats(
             self._consumers_beats, rules, topics, self._renewals, self._hold, prefix
         )
@@ -155,15 +154,6 @@ class Local:
         """The number of answers that came too late."""
         return self._waiting.late
 
-    @property
-    def waiting(self) -> int:
-        """Requests that wait for the stream, without heartbeats."""
-        return (
-            len(self._waiting)
-            + len(self._renewals.patterns)
-            + (0 if self._topics is None else len(self._topics))
-        )
-
     # -- the coordinator's limits --------------------------------------------------------------------
 
     def learn_limits(self, now_s: float) -> None:
@@ -171,15 +161,8 @@ class Local:
         if now_s < self._ask_limits_at_s:
             return
         self._ask_limits_at_s = inf
-        sender = self._sender(f"gateway-{self._origin.instance}", "")
-        asked = FindCoordinatorRequest(
-            request_id=sender.next_request_id(),
-            client_id=sender.client_id,
-            client_host="",
-            reply_partition=sender.reply_partition,
-            group_id=f"{sender.group_prefix}{sender.client_id}",
-            api_version=FindCoordinatorRequest.NEWEST_VERSION,
-        )
+        of_group = self._itself.about(f"{self._origin.group_prefix}{self._itself.client_id}")
+        asked = FindCoordinatorRequest(api_version=FindCoordinatorRequest.NEWEST_VERSION, **of_group)
 
         def told(responses: list[Any]) -> None:
             (response,) = responses
@@ -196,7 +179,7 @@ class Local:
         """Tell a group which topics a pattern of its members matches. Nobody is answered."""
         request = TopicMetadataRequest(
             request_id=self._next_request_id(),
-            client_id=f"gateway-{self._origin.instance}",
+            client_id=self._itself.client_id,
             group_id=told.group_id,
             based_on=told.based_on,
             topics=told.topics,
@@ -227,7 +210,7 @@ class Local:
     def beat_again(self, beat: Beat, answer: Callable[[Any], None]) -> None:
         """Answer a heartbeat that was accepted before.
 
-        `answer` is called once: with the error code of a classic one, else with the contract's response.
+        `answer` is called once: with the verdict on a classic one, else with the contract's response.
         """
         if beat.kind is CONSUMERS:
             self._consumers.again(beat, answer)
@@ -244,10 +227,16 @@ class Local:
         reply(self._groups.listed(request.message, client.node_id, self._nodes.ids()))
 
     def _ask(self, request: Request, client: Client, now_s: float, reply: Callable[[Any], None]) -> None:
-        # The id is only shown, and Kafka takes one of any length.
-        client_id = (request.client_id or "")[: self.rules.config.max_id_length]
-        asked = to_contract(request, self._sender(client_id, client.host, client.principal))
-
+        sender = Sender(
+            # It is only shown, and Kafka takes one of any length.
+            (request.client_id or "")[: self.rules.config.max_id_length],
+            client.host,
+            self._origin.reply_partition,
+            self._next_request_id,
+            self._origin.group_prefix,
+            client.principal,
+        )
+        asked = to_contract(request, sender)
         respond = client.later(lambda responses: reply(to_kafka(request, responses)))
 
         match asked:
@@ -262,7 +251,7 @@ class Local:
                 self._send(asked, client, now_s, judged)
             case [HeartbeatRequest() as beat] if self.rules.refuses(beat, record_of(beat), now_s) is None:
                 client.accepted = Beat.of(beat)
-                self.beat_again(client.accepted, lambda error: reply(to_kafka(request, [_BeatAnswer(error)])))
+                self.beat_again(client.accepted, lambda told: reply(to_kafka(request, [told])))
             case [ConsumerGroupHeartbeatRequest() as beat] if beat.epoch >= JOIN_EPOCH:
                 self._consumers.take(request, beat, client, now_s, reply)
             case _:
@@ -279,17 +268,6 @@ class Local:
             )
             name = None
         client.principal = name
-
-    def _sender(self, client_id: str, client_host: str, principal: str | None = None) -> Sender:
-        origin = self._origin
-        return Sender(
-            client_id,
-            client_host,
-            origin.reply_partition,
-            self._next_request_id,
-            origin.group_prefix,
-            principal,
-        )
 
     def _send(
         self,
@@ -468,17 +446,6 @@ class Local:
                 self._consumers.take_interval(each.heartbeat_interval_ms)
             if not any(beats.take(each, now_s) for beats in self._all_beats):
                 self._waiting.take(each)
-
-
-class _BeatAnswer:
-    """The response to one beat of many, as far as `to_kafka` looks."""
-
-    def __init__(self, error_code: int) -> None:
-        self.error_code = error_code
-
-
-def _match_nothing(_patterns: list[str]) -> None:
-    """Nobody looks, so that a member with a pattern waits."""
 
 
 def _joining(asked: Sequence[AnyRequest]) -> tuple[str, str] | None:

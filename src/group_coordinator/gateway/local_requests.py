@@ -251,13 +251,12 @@ class LocalRequests:
 
         def answer(told: Any) -> None:
             self._unanswered.end(slot)
-            is_classic = beat.api_key == _HEARTBEAT
-            error_code = told if is_classic else told.error_code
+            error_code = told.error_code
             if error_code and self._client.accepted is accepted:
                 # Its client may have to say again what it has not said in this one.
                 self._client.accepted = None
             self._services.metrics.answered_with(beat.api_key, error_code, self._clock() - now_s)
-            if is_classic:
+            if beat.api_key == _HEARTBEAT:
                 slot.fill(codec.encode_heartbeat_response(beat.version, error_code, correlation_id))
             else:
                 slot.fill(codec.encode_consumers_answer(beat.version, told, correlation_id))

@@ -274,7 +274,7 @@ class Gateway:
             self._instance, partition, settings.gateway_groups_prefix, secret=secrets.token_bytes(16)
         )
         self._local = Local(
-            origin, self._groups, nodes, writer.write, self._rules, self._topics, self._renewals
+            origin, self._groups, nodes, writer.write, self._rules, self._renewals, self._topics
         )
         self.metrics.watch(self._local, self.pending)
 

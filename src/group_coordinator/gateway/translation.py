@@ -50,6 +50,16 @@ class Sender(NamedTuple):
     principal: str | None = None
     """The name that the broker has accepted; None if it is not known."""
 
+    def about(self, group_id: str) -> dict[str, Any]:
+        """The fields of a request about this group, under an id of its own."""
+        return {
+            "request_id": self.next_request_id(),
+            "client_id": self.client_id,
+            "client_host": self.client_host,
+            "reply_partition": self.reply_partition,
+            "group_id": self.group_prefix + group_id,
+        }
+
 
 _NOBODY = Sender("", "", 0, str)
 
@@ -58,17 +68,10 @@ def to_contract(request: Request, sender: Sender) -> list[AnyRequest]:
     """The contract requests for one of Kafka's, a record each; none if it names no group."""
     api_key, version, _ = request.head
     is_told = sender.principal is not None and GROUP_APIS[api_key].is_principal_told
+    principal = sender.principal if is_told else UNSET
 
     def about(group_id: str) -> dict[str, Any]:
-        return {
-            "request_id": sender.next_request_id(),
-            "client_id": sender.client_id,
-            "client_host": sender.client_host,
-            "reply_partition": sender.reply_partition,
-            "group_id": sender.group_prefix + group_id,
-            "api_version": version,
-            "principal": sender.principal if is_told else UNSET,
-        }
+        return {**sender.about(group_id), "api_version": version, "principal": principal}
 
     return _pair(api_key).requests(request.message, version, about)
 
