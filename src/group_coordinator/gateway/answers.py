@@ -1,16 +1,12 @@
 """Requests that wait for an answer of the stream, and how long they wait.
 
-    waiting.ask(requests, ..., answer)   `answer` is called once: with the responses, or when time is over
-    waiting.take(response)               a response has come, perhaps one that nobody waits for any more
-    waiting.expire(now_s)                time has passed
-    waiting.forget(asker)                nobody is there any more to be answered
-
 Time is an argument, in seconds of any clock that does not go back.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -33,24 +29,18 @@ _FEW = 1_000
 """So many deadlines of questions that have been answered are not worth clearing away."""
 
 
+@dataclass(eq=False, slots=True)
 class _Question:
     """Contract requests that one request of Kafka's has become."""
 
-    __slots__ = ("answer", "asker", "error", "join", "requests", "responses", "unwritten")
-
-    def __init__(
-        self,
-        requests: Sequence[AnyRequest],
-        error: Errors,
-        answer: Callable[[list[Any]], None],
-        asker: Hashable,
-        join: Hashable | None,
-    ) -> None:
-        self.requests = {each.request_id: each for each in requests}
-        self.responses: dict[str, Any] = {}
-        self.unwritten = {each.request_id for each in requests}
-        """Those that Kafka has not taken yet, as far as is known."""
-        self.error, self.answer, self.asker, self.join = error, answer, asker, join
+    requests: dict[str, AnyRequest]
+    unwritten: set[str]
+    """Those that Kafka has not taken yet, as far as is known."""
+    error: Errors
+    answer: Callable[[list[Any]], None]
+    asker: Hashable
+    join: Hashable | None
+    responses: dict[str, Any] = field(default_factory=dict)
 
     def end(self, error: Errors) -> None:
         """Answer; what has not been answered by the stream is refused."""
@@ -90,14 +80,14 @@ class Waiting:
 
         `join`: the member whose join it is. The stream answers its newest join only.
         """
-        question = _Question(requests, error, answer, asker, join)
+        by_id = {each.request_id: each for each in requests}
+        question = _Question(by_id, set(by_id), error, answer, asker, join)
         if not requests:
             question.end(error)
             return
         number = next(self._next)
         self._open[number] = question
-        for each in requests:
-            self._numbers[each.request_id] = number
+        self._numbers.update(dict.fromkeys(by_id, number))
         self._askers.setdefault(asker, set()).add(number)
         if join is not None:
             # The older one can never be answered otherwise, and holds what it takes as long as it waits.

@@ -10,6 +10,7 @@ group has its bytes, and each node has the list of its groups until one of them 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka.protocol.admin.groups import ListGroupsResponse
@@ -47,14 +48,13 @@ class ListedGroup(NamedTuple):
     """The patterns of its members; None if they have none."""
 
 
+@dataclass(eq=False, slots=True)
 class _Kept:
     """A group, and its entries in the lists of those versions that somebody has asked for."""
 
-    __slots__ = ("entries", "group", "hashed")
-
-    def __init__(self, hashed: int, group: ListedGroup) -> None:
-        self.hashed, self.group = hashed, group
-        self.entries: dict[int, bytes] = {}
+    hashed: int
+    group: ListedGroup
+    entries: dict[int, bytes] = field(default_factory=dict)
 
 
 class _Part(NamedTuple):

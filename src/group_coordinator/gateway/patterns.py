@@ -1,9 +1,5 @@
 """The topics that patterns of members match, as Kafka has them now.
 
-    patterns.find(pattern, then, patience_s)    `then` is told, in a moment
-    patterns.told(pattern, matched)             somebody has looked
-    patterns.expire(now_s)                      time has passed
-
 `matching.py` looks, for one question at a time, and tells of each of its patterns on its own. Questions that
 come meanwhile share the next look.
 Time is an argument, in seconds.

@@ -1,10 +1,5 @@
 """Patterns of groups, whose topics this gateway looks up again and again for its clients.
 
-    renewals.pictured(group_id, known)      a group's newest picture, as far as it is about patterns
-    renewals.heard(client, group_id, member_id)
-    renewals.gone(client)
-    renewals.expire(now_s)                  time has passed
-
 A group keeps the topics of a pattern for each user that may see them. So a gateway asks on the connection of
 a client of that user, which is a member of the group. It writes to the group what has changed, and the group
 takes that only if it is based on what it knows now. So several gateways do no harm. Time is an argument, in
@@ -17,6 +12,7 @@ about: ten seconds after the last time if there are new topics, else after ten m
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.responses import KnownPattern
     from group_coordinator.gateway.client import Client
     from group_coordinator.gateway.patterns import Patterns
-from group_coordinator.jobs.topic_patterns import Matched
+    from group_coordinator.jobs.topic_patterns import Matched
 
 __all__ = ["KnownPatterns", "Renewals", "Told"]
 
@@ -69,24 +65,22 @@ class _Key(NamedTuple):
     user: str
 
 
+@dataclass(eq=False, slots=True)
 class _Looked:
     """A pattern of a group for a user, and what the newest look at it has found."""
 
-    __slots__ = ("again_s", "due_s", "judged_s", "matched", "renewal", "seen", "version", "written")
-
-    def __init__(self, now_s: float) -> None:
-        self.due_s = now_s
-        self.renewal = Renewal()
-        self.matched: Matched | None = None
-        """All topics that it matches, ..."""
-        self.seen: frozenset[str] = frozenset()
-        """... and those of them that its user may see, as was asked ..."""
-        self.judged_s = 0.0
-        """... then."""
-        self.written: list[str] | None = None
-        self.version = -1
-        """The version of the group's topic metadata that this was based on."""
-        self.again_s = 0.0
+    due_s: float
+    renewal: Renewal = field(default_factory=Renewal)
+    matched: Matched | None = None
+    """All topics that it matches, ..."""
+    seen: frozenset[str] = frozenset()
+    """... and those of them that its user may see, as was asked ..."""
+    judged_s: float = 0.0
+    """... then."""
+    written: list[str] | None = None
+    version: int = -1
+    """The version of the group's topic metadata that this was based on."""
+    again_s: float = 0.0
 
 
 class Renewals:

@@ -2,17 +2,13 @@
 
 A broker refuses those, and the coordinator would not.
 
-    topics.find(needed, now_s, then)        `then` is told which topics there are, now or in a moment
-    topics.find_anew(names, then)           the same, and nothing that was known before counts
-    topics.told(found, now_s)               Kafka has said
-    topics.expire(now_s)                    time has passed
-
 The gateway lets a commit pass if Kafka cannot tell. Time is an argument, in seconds.
 Source: KafkaApis.handleOffsetCommitRequest and OffsetCommitResponse.Builder of Apache Kafka 4.2.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -44,18 +40,18 @@ _PATIENCE_S = 1.0
 """With the time that Kafka has to take the commit it is less than any request waits for its answer."""
 _ANEW_PATIENCE_S = 5.0
 """Longer than the question that is under way and the next one may take."""
-
-
 _UNSEEN = Found(None)
 
 
+@dataclass(eq=False)
 class _Wanting:
-    """Somebody who wants to know."""
+    """Somebody who wants to know, until `due_s`."""
 
-    def __init__(self, missing: set[str], found: dict[str, Found], due_s: float, then: _Then) -> None:
-        self.missing, self.due_s, self.then = missing, due_s, then
-        self.found = found
-        """The answers, and what to tell for want of them."""
+    missing: set[str]
+    found: dict[str, Found]
+    """The answers, and what to tell for want of them."""
+    due_s: float
+    then: _Then
 
 
 class Topics:

@@ -2,12 +2,6 @@
 
 An answer and the picture of what it has changed come by two topics, in any order. A client that is told of
 a change is to find it in its next list.
-
-    unseen.told(group_id, place, now_s)   an answer says that there is a picture from that place of the log
-    unseen.seen(group_id, place)          a picture has been read
-    unseen.wait(then)                     `then` is called when all that were told so far have been seen
-    unseen.expire(now_s)                  time has passed
-
 Time is an argument, in seconds.
 """
 
