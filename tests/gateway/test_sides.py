@@ -578,4 +578,4 @@ def test_beats_of_both_sides_are_told_apart_on_one_connection() -> None:
 
 def test_the_tables_name_the_same_apis() -> None:
     of = {key for key, api in BESIDE_BROKERS.apis.items() if api.way is Way.OF_BROKERS}
-    assert of == {25, 28, *of_brokers.HEARTBEATS, *of_brokers.DESCRIBES}
+    assert of == {25, 28, of_brokers.STREAMS_HEARTBEAT, of_brokers.STREAMS_DESCRIBE}

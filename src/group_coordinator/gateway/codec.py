@@ -52,7 +52,7 @@ from group_coordinator.gateway.frames import (
     Request,
     read_request_head,
 )
-from group_coordinator.gateway.group_apis import consumer_group_heartbeat
+from group_coordinator.gateway.group_apis.consumer_group_heartbeat import PAIR as CONSUMERS_HEARTBEAT
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
 from group_coordinator.gateway.messages import ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.wire import COMPACT as _COMPACT
@@ -64,13 +64,12 @@ from group_coordinator.gateway.wire import varint_of as _varint_of
 from group_coordinator.gateway.wire import within as _within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from kafka.protocol.schemas.fields import BaseField
 
 __all__ = [
     "MOST_ELEMENTS",
-    "MOST_GROUPS",
     "TRANSACTIONAL_PRODUCE",
     "decode_request",
     "decode_response",
@@ -98,14 +97,11 @@ _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
         (SaslAuthenticateRequest, SaslAuthenticateResponse),
     )
 }
-MOST_GROUPS = 10_000
-"""Groups that one request may name: each becomes a record, while all other clients wait."""
 MOST_ELEMENTS = 10_000
 """Elements of all lists of one request together. To read so many takes almost a tenth of a second, in which
 no other client is served."""
 _API_VERSIONS = ApiVersionsRequest.API_KEY
 _PRODUCE = ProduceRequest.API_KEY
-_CONSUMERS_HEARTBEAT = consumer_group_heartbeat.PAIR
 _NO_TEXT = b"\0"
 _NO_TAGS = b"\0"
 TRANSACTIONAL_PRODUCE = 3
@@ -249,7 +245,7 @@ def _heartbeat_response(version: int, error_code: int) -> tuple[bytes, bytes]:
 def encode_consumers_answer(version: int, told: Any, correlation_id: bytes) -> bytes:
     """Write the contract's answer to a heartbeat of the consumer protocol, with its length and header."""
     if told.error_code or told.assignment is not None:
-        message = _CONSUMERS_HEARTBEAT.response(None, version, [told])
+        message = CONSUMERS_HEARTBEAT.response(None, version, [told])
         return encode_response(message, int.from_bytes(correlation_id, signed=True))
     before, after = _consumers_answer(version, told.member_id, told.member_epoch, told.heartbeat_interval_ms)
     return before + correlation_id + after
@@ -305,25 +301,13 @@ _Measure: TypeAlias = "Callable[[memoryview, int, _Count], int]"
 def _plan(api_key: int, is_request: bool, version: int) -> _Measure:  # noqa: FBT001 - a part of the key
     """How to measure a message of this kind."""
     kind = _MESSAGES[api_key][0 if is_request else 1]
-    api = GROUP_APIS.get(api_key) if is_request else None
-    most = {} if api is None or api.named is None else {api.named.field: MOST_GROUPS}
-    return _struct(kind._struct, version, most, flexible=kind.flexible_version_q(version))  # noqa: SLF001
+    return _struct(kind._struct, version, flexible=kind.flexible_version_q(version))  # noqa: SLF001
 
 
-def _untagged(
-    schema: StructField, version: int, most: Mapping[str, int], *, flexible: bool
-) -> list[_Measure]:
-    return [
-        _field(each, version, most.get(each.name, _ANY), flexible=flexible)
-        for each in schema.untagged_fields(version)
-    ]
-
-
-def _struct(schema: StructField, version: int, most: Mapping[str, int], *, flexible: bool) -> _Measure:
-    """`most`: of elements of its lists, by name, where there may be fewer than in all of the frame."""
-    measures = _untagged(schema, version, most, flexible=flexible)
+def _struct(schema: StructField, version: int, *, flexible: bool) -> _Measure:
+    measures = [_field(each, version, flexible=flexible) for each in schema.untagged_fields(version)]
     tagged = schema.tagged_fields(version)._tags if flexible else {}  # noqa: SLF001 - has no other way
-    tags = {number: _field(field, version, _ANY, flexible=True) for number, field in tagged.items()}
+    tags = {number: _field(field, version, flexible=True) for number, field in tagged.items()}
     is_nullable = schema.nullable_for_version_q(version)
 
     def measure(data: memoryview, position: int, count: _Count) -> int:
@@ -343,20 +327,18 @@ def _struct(schema: StructField, version: int, most: Mapping[str, int], *, flexi
     return measure
 
 
-def _field(
-    schema: BaseField, version: int, most: int, *, flexible: bool, is_element: bool = False
-) -> _Measure:
+def _field(schema: BaseField, version: int, *, flexible: bool, is_element: bool = False) -> _Measure:
     # The library says of the elements of a list what holds for the list.
     is_nullable = schema.nullable_for_version_q(version) and not is_element
     match schema:
         case StructArrayField():
-            element = _struct(schema.array_of, version, {}, flexible=flexible)
-            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable, most)
+            element = _struct(schema.array_of, version, flexible=flexible)
+            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable)
         case ArrayField():
-            element = _field(schema.array_of, version, _ANY, flexible=flexible, is_element=True)
-            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable, most)
+            element = _field(schema.array_of, version, flexible=flexible, is_element=True)
+            return partial(_skip_array, element, _COMPACT if flexible else 4, is_nullable)
         case StructField():
-            return _struct(schema, version, {}, flexible=flexible)
+            return _struct(schema, version, flexible=flexible)
         case SimpleField(type_str="string"):
             return partial(_skip_text, length_bytes=_COMPACT if flexible else 2, is_nullable=is_nullable)
         case SimpleField(type_str="bytes" | "records"):
@@ -379,8 +361,6 @@ _SIZES = {
     "uuid": 16,
 }
 _NULL_STRUCT = 0xFF
-_ANY = 2**31 - 1
-"""As many elements of a list as a frame may have in all."""
 
 
 def _skip_fixed(size: int, data: memoryview, position: int, _count: _Count) -> int:
@@ -414,14 +394,11 @@ def _skip_array(
     element: _Measure,
     length_bytes: int,
     is_nullable: bool,  # noqa: FBT001 - bound by a partial
-    most: int,
     data: memoryview,
     position: int,
     count: _Count,
 ) -> int:
     elements, position = _length(data, position, length_bytes, is_nullable=is_nullable)
-    if elements > most:
-        raise FrameError(f"has {elements} elements in a list, of at most {most}: ask for fewer at a time")
     # An element takes a byte at least.
     _within(data, position + max(elements, 0))
     count.take(max(elements, 0))

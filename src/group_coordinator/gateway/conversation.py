@@ -411,8 +411,8 @@ class Conversation:
             if sides.at_brokers(group_id):
                 self._pass_on(head, frame)
                 return
-        if head.api_key in of_brokers.DESCRIBES:
-            asked, rewrite = of_brokers.divided(head, frame, sides.at_brokers)
+        if head.api_key == of_brokers.STREAMS_DESCRIBE:
+            asked, rewrite = of_brokers.divided(frame, sides.at_brokers)
             self._slots.await_upstream(head.correlation_id, rewrite)
             self._relay.pass_on(asked)
             return

@@ -15,6 +15,7 @@ Source: ProduceRequest.json, FetchRequest.json and RequestHeader.json of Apache 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,6 @@ from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
-from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
 from group_coordinator.gateway.wire import CutError, Place
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class OwnTopics:
             if piece.is_last and len(piece.data) <= _SMALL_BYTES:
                 is_there = _pattern(self._names).search(piece.data)
                 return _refusal(head, bytes(piece.data), self._names) if is_there else None
-            self._walk = _Walk(head, self._names)
+            self._walk = _Walk(head.api_key, head.api_version, self._names, _MOST_NAMED, _Walk.begin)
         if self._walk is not None:
             self._walk.take(piece.data)
         return None
@@ -133,108 +133,97 @@ def _is_refused(name: str) -> str:
 # -- large requests ------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False, slots=True)
 class _Walk:
     """Goes through the topics of a request as it comes, part by part. A part that is cut off waits for more.
 
     A part is a method, which reads it and returns the next one. It changes nothing before all of it is read.
     """
 
-    __slots__ = (
-        "_api_key",
-        "_kept",
-        "_left",
-        "_names",
-        "_part",
-        "_partitions",
-        "_skip",
-        "_topics",
-        "_version",
-    )
-
-    def __init__(self, head: RequestHead, names: frozenset[str]) -> None:
-        self._api_key, self._version = head.api_key, head.api_version
-        self._names = names
-        self._kept = bytearray()
-        """The begin of a part that is cut off."""
-        self._skip = 0
-        """Bytes that are to come and that are passed over: records, and all behind the topics."""
-        self._part: _Part = _Walk._begin
-        self._topics = self._partitions = 0
-        """How many there are still to come."""
-        self._left = _MOST_NAMED
+    api_key: int
+    version: int
+    names: frozenset[str]
+    left: int
+    """Topics and partitions that it may still name."""
+    part: _Part
+    kept: bytearray = field(default_factory=bytearray)
+    """The begin of a part that is cut off."""
+    to_skip: int = 0
+    """Bytes that are to come and that are passed over: records, and all behind the topics."""
+    topics: int = 0
+    partitions: int = 0
+    """How many there are still to come."""
 
     def take(self, data: bytes | memoryview) -> None:
         """Go on with the next bytes. Raises `FrameError` at one of the names."""
-        if self._skip >= len(data):
+        if self.to_skip >= len(data):
             # Most of a large request are records.
-            self._skip -= len(data)
+            self.to_skip -= len(data)
             return
-        there: bytes | bytearray | memoryview = data[self._skip :]
-        if self._kept:
-            self._kept += there
-            there = self._kept
-        place = Place(there, is_flexible=codec.is_flexible(self._api_key, self._version))
+        there: bytes | bytearray | memoryview = data[self.to_skip :]
+        if self.kept:
+            self.kept += there
+            there = self.kept
+        place = Place(there, is_flexible=codec.is_flexible(self.api_key, self.version))
         start = 0
         try:
             while place.at < len(there):
                 start = place.at
-                self._part = self._part(self, place)
+                self.part = self.part(self, place)
         except CutError:
             if len(there) - start > _LONGEST_PART:
                 raise FrameError(f"more than {_LONGEST_PART} bytes for a name") from None
-            self._skip = 0
-            if start or there is not self._kept:
-                self._kept = bytearray(there[start:])
+            self.to_skip = 0
+            if start or there is not self.kept:
+                self.kept = bytearray(there[start:])
             return
-        self._kept, self._skip = bytearray(), place.at - len(there)
+        self.kept, self.to_skip = bytearray(), place.at - len(there)
 
-    def _begin(self, place: Place) -> _Part:
-        place.skip(LENGTH_BYTES + REQUEST_HEAD_BYTES)
-        place.skip(max(0, place.number(2)))
-        place.skip_tags()
-        if self._api_key == _PRODUCE:
-            if self._version >= codec.TRANSACTIONAL_PRODUCE:
+    def begin(self, place: Place) -> _Part:
+        place.skip_head()
+        if self.api_key == _PRODUCE:
+            if self.version >= codec.TRANSACTIONAL_PRODUCE:
                 place.text()
             # Acks and timeout.
             place.skip(6)
         else:
             # Replica, longest wait, least and most bytes, isolation level, session and its epoch.
-            version = self._version
+            version = self.version
             place.skip(12 + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7))  # noqa: PLR2004
-        self._topics = place.count()
+        self.topics = place.count()
         return self._next_topic()
 
     def _next_topic(self) -> _Part:
-        return _Walk._topic if self._topics else _Walk._end
+        return _Walk._topic if self.topics else _Walk._end
 
     def _topic(self, place: Place) -> _Part:
         name = place.text().decode(errors="replace")
-        if name in self._names:
+        if name in self.names:
             raise FrameError(_is_refused(name))
         partitions = place.count()
-        self._left -= 1 + partitions
-        if self._left < 0:
+        self.left -= 1 + partitions
+        if self.left < 0:
             raise FrameError(f"it names more than {_MOST_NAMED} topics and partitions")
-        self._topics -= 1
-        self._partitions = partitions
+        self.topics -= 1
+        self.partitions = partitions
         return self._next_partition()
 
     def _next_partition(self) -> _Part:
-        return _Walk._partition if self._partitions else _Walk._topic_end
+        return _Walk._partition if self.partitions else _Walk._topic_end
 
     def _partition(self, place: Place) -> _Part:
-        if self._api_key == _PRODUCE:
+        if self.api_key == _PRODUCE:
             place.skip(4)
             place.at = place.end_of_bytes()
         else:
             # Index, offset and most bytes, start of the log, epoch of the leader, that of the last record.
-            version = self._version
+            version = self.version
             place.skip(16 + 8 * (version >= 5) + 4 * (version >= 9) + 4 * (version >= 12))  # noqa: PLR2004
         return _Walk._partition_end
 
     def _partition_end(self, place: Place) -> _Part:
         place.skip_tags()
-        self._partitions -= 1
+        self.partitions -= 1
         return self._next_partition()
 
     def _topic_end(self, place: Place) -> _Part:

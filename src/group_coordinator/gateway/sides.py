@@ -16,9 +16,8 @@ from kafka.protocol.producer import AddOffsetsToTxnRequest, TxnOffsetCommitReque
 from group_coordinator.gateway.apis import BESIDE_BROKERS, offer_of
 from group_coordinator.gateway.codec import is_flexible
 from group_coordinator.gateway.errors import FrameError
-from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
-from group_coordinator.gateway.of_brokers import HEARTBEATS
+from group_coordinator.gateway.of_brokers import STREAMS_HEARTBEAT
 from group_coordinator.gateway.wire import LONGEST_TEXT, Place
 from group_coordinator.jobs.patterns import is_chosen
 
@@ -33,7 +32,7 @@ __all__ = ["Sides", "groups_of", "id_of"]
 _FIRST = (0, 0)
 _BEFORE = {
     **{key: _FIRST for key in GROUP_APIS if key != ListGroupsRequest.API_KEY},
-    **dict.fromkeys(HEARTBEATS, _FIRST),
+    STREAMS_HEARTBEAT: _FIRST,
     # The transactional id, and the producer's id and epoch.
     AddOffsetsToTxnRequest.API_KEY: (1, 8 + 2),
     TxnOffsetCommitRequest.API_KEY: (1, 0),
@@ -107,10 +106,9 @@ class Sides:
         api = GROUP_APIS.get(head.api_key)
         if api is not None and api.named is not None and head.api_version >= api.named.since:
             return None
-        flexible = head.api_key in HEARTBEATS or is_flexible(head.api_key, head.api_version)
-        place = Place(frame, is_flexible=flexible, at=LENGTH_BYTES + REQUEST_HEAD_BYTES)
-        place.skip(max(0, place.number(2)))
-        place.skip_tags()
+        flexible = head.api_key == STREAMS_HEARTBEAT or is_flexible(head.api_key, head.api_version)
+        place = Place(frame, is_flexible=flexible)
+        place.skip_head()
         texts, size = before
         for _ in range(texts):
             place.text()

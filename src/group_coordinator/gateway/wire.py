@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.gateway.errors import FrameError
+from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +104,13 @@ class Place:
     def skip(self, size: int) -> None:
         """Pass over so many bytes."""
         self.at = within(self._data, self.at + size)
+
+    def skip_head(self) -> None:
+        """Pass over the length of a request and its header."""
+        self.skip(LENGTH_BYTES + REQUEST_HEAD_BYTES)
+        # The client's id has a length of two bytes in all versions, which is negative for a null.
+        self.skip(max(0, self.number(2)))
+        self.skip_tags()
 
     def number(self, size: int) -> int:
         """Read a signed number of so many bytes."""
