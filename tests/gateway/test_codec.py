@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.admin.groups import DeleteGroupsRequest, DescribeGroupsRequest
+from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.group import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -17,12 +18,15 @@ from kafka.protocol.consumer.group import (
 )
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest
 from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
 from tests.depth import cases
 from tests.gateway.messages import VERSIONS, drawn, kind_of
-from tests.gateway.worst import Counted
+from tests.gateway.worst import Counted, varint
+from tests.gateway.worst import request as worst_request
+from tests.gateway.worst import text as worst_text
 
 MUTATED = cases(2_000, deep=100_000)
 
@@ -258,3 +262,33 @@ def test_a_text_that_grows_by_being_read_stays_within_its_length(version: int) -
     read = codec.decode_request(frame.replace(b"_", b"\xfc")).message
     assert read.group_id == "\ufffd" * ((2**15 - 1) // 3)
     assert read.member_id == "m"
+
+
+def leave(members: int, tags: bytes) -> bytes:
+    """A LeaveGroup, each of whose members has these tagged fields."""
+    element = worst_text(b"m\xfc") + b"\0\0" + tags
+    body = worst_text(b"g") + varint(members + 1) + element * members + tags
+    return worst_request(13, 5, body)
+
+
+def test_the_library_is_given_no_tagged_field_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    # For each place that has some it copies the rest of the message: 10,000 times 16 MB.
+    monkeypatch.setattr(TaggedFields, "decode", lambda *_, **__: pytest.fail("the rest was copied"))
+    request = codec.decode_request(leave(3, bytes([2, 77, 3]) + b"new" + bytes([99, 0])))
+    assert [(each.member_id, each.reason) for each in request.message.members] == [("m\ufffd", None)] * 3
+    assert request.elements == 3 + 2 * 4
+
+
+def test_a_tagged_field_that_is_known_is_read_beside_one_that_is_not() -> None:
+    message = FetchRequest(version=12, topics=[], forgotten_topics_data=[], cluster_id="c_uster")
+    frame = codec.encode_request(message, 7, "me").replace(b"_", b"\xfc")
+    at = frame.rindex(b"\1\0\x08")
+    tagged = frame[:at] + bytes([2, 99, 1, 5]) + frame[at + 1 :]
+    assert codec.decode_request(tagged).message.cluster_id == "c\ufffduster"
+
+
+def test_tagged_fields_count_as_elements_do() -> None:
+    most = codec.MOST_ELEMENTS // 2 - 1
+    assert codec.decode_request(leave(most, bytes([1, 77, 0]))).elements == 2 * most + 1
+    with pytest.raises(FrameError, match="elements too many"):
+        codec.decode_request(leave(most + 1, bytes([1, 77, 0])))

@@ -3,7 +3,7 @@
 kafka-python has the messages and their versions. It trusts what it reads: a length beyond the end of a
 frame gives a shorter text, and a negative number of elements none. So each frame is measured first, by the
 schema of its message. Every length is compared with what is left of the frame before anything is allocated.
-The elements of a list are counted before the first of them is looked at.
+The elements of a list are counted before the first of them is looked at, and so are tagged fields.
 A null where none may be is refused, and so are bytes after the end of the message. Tagged fields that are
 not known are passed over, as Kafka does. A text that is not UTF-8 is read as a broker reads it, with U+FFFD
 in the place of what cannot be read.
@@ -154,7 +154,7 @@ def produce_acks(frame: bytes | bytearray | memoryview, api_version: int) -> int
         if frame[start : start + 2] == _NO_TAGS + _NO_TEXT and len(frame) >= start + 4:
             # Mostly there are no tagged fields, and no transaction.
             return int.from_bytes(frame[start + 2 : start + 4], signed=True)
-    data, count = memoryview(frame), _Count(0)
+    data, count = memoryview(frame), _Count(MOST_TAGS)
     try:
         position = _skip_text(data, position, count, 2, is_nullable=True)
         if flexible:
@@ -185,27 +185,38 @@ def _decode(kind: type[ApiMessage], version: int, data: memoryview, position: in
     end = measure(data, position, count)
     if end != len(data):
         raise FrameError(f"{len(data) - end} bytes after the end of {kind.name}")
-    try:
-        return kind.decode(data[position:], version=version)
-    except UnicodeDecodeError:
-        return kind.decode(memoryview(_readable(measure, data, position)), version=version)
+    if not count.has_unknown_tags:
+        try:
+            return kind.decode(data[position:], version=version)
+        except UnicodeDecodeError:
+            pass
+    return kind.decode(memoryview(_readable(measure, data, position)), version=version)
 
 
 def _readable(measure: _Measure, data: memoryview, position: int) -> bytes:
-    """The message again, with each text that is not UTF-8 as a broker reads it."""
+    """The message again, with each text that is not UTF-8 as a broker reads it.
+
+    It has no tagged fields that are not known: kafka-python copies the rest of the message for each place
+    that has some.
+    """
     count = _Count(len(data))
-    count.texts = []
+    count.edits = []
     measure(data, position, count)
     written, done = bytearray(), position
-    for at, start, end, length_bytes in count.texts:
-        text = str(data[start:end], "utf-8", "replace").encode()
-        if len(text) > LONGEST_TEXT:
-            text = text[:LONGEST_TEXT].decode(errors="ignore").encode()
-        written += data[done:at]
-        written += _varint_of(len(text) + 1) if length_bytes == _COMPACT else len(text).to_bytes(length_bytes)
-        written += text
+    for start, end, instead in count.edits:
+        written += data[done:start]
+        written += instead
         done = end
     return bytes(written + data[done:])
+
+
+def _text_again(text: memoryview, length_bytes: int) -> bytes:
+    """A text, with its length, as a broker reads it."""
+    read = str(text, "utf-8", "replace").encode()
+    if len(read) > LONGEST_TEXT:
+        read = read[:LONGEST_TEXT].decode(errors="ignore").encode()
+    length = len(read)
+    return (_varint_of(length + 1) if length_bytes == _COMPACT else length.to_bytes(length_bytes)) + read
 
 
 @contextmanager
@@ -279,14 +290,15 @@ def encode_request(message: Any, correlation_id: int, client_id: str | None) -> 
 
 
 class _Count:
-    """The elements that one frame may still have. `texts`: where its texts are, if somebody wants to know."""
+    """The elements that one frame may still have. `edits`: those of `_readable`, if they are wanted."""
 
-    __slots__ = ("left", "texts")
+    __slots__ = ("edits", "has_unknown_tags", "left")
 
     def __init__(self, most: int) -> None:
         self.left = most
-        self.texts: list[tuple[int, int, int, int]] | None = None
-        """Where the length of a text is, where the text begins and ends, and the bytes of its length."""
+        self.has_unknown_tags = False
+        self.edits: list[tuple[int, int, bytes]] | None = None
+        """Places in the frame that are to be replaced: begin and end of each, and the bytes instead."""
 
     def take(self, count: int) -> None:
         self.left -= count
@@ -385,8 +397,8 @@ def _skip_text(
     if length > LONGEST_TEXT:
         raise FrameError(f"a text of {length} bytes, of at most {LONGEST_TEXT}")
     end = _within(data, start + max(length, 0))
-    if count.texts is not None and length > 0:
-        count.texts.append((position, start, end, length_bytes))
+    if count.edits is not None and length > 0:
+        count.edits.append((position, end, _text_again(data[start:end], length_bytes)))
     return end
 
 
@@ -408,14 +420,27 @@ def _skip_array(
 
 
 def _skip_tags(data: memoryview, position: int, count: _Count, known: dict[int, _Measure]) -> int:
+    begin = position
     tags, position = _varint(data, position)
     if tags > MOST_TAGS:
         raise FrameError(f"has {tags} tagged fields in one place, of at most {MOST_TAGS}")
+    count.take(tags)
+    behind_number, before = position, len(count.edits or ())
+    unknown = 0
     for _ in range(tags):
+        start = position
         number, position = _varint(data, position)
         size, position = _varint(data, position)
         end = _within(data, position + size)
-        if number in known and known[number](data, position, count) != end:
+        if number not in known:
+            unknown += 1
+            if count.edits is not None:
+                count.edits.append((start, end, b""))
+        elif known[number](data, position, count) != end:
             raise FrameError(f"tag {number} does not take the {size} bytes that it says")
         position = end
+    if unknown:
+        count.has_unknown_tags = True
+        if count.edits is not None:
+            count.edits.insert(before, (begin, behind_number, _varint_of(tags - unknown)))
     return position
