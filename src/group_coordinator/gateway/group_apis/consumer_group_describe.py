@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from group_coordinator.coordinator_state import requests as contract
-from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, told
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, like
 from group_coordinator.gateway.group_apis.topic_ids import assignment
 from group_coordinator.gateway.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from group_coordinator.gateway.rights import Operation
@@ -24,10 +23,10 @@ def _requests(message: Any, _version: int, about: About) -> list[contract.AnyReq
 
 def _response(message: Any, version: int, responses: Responses) -> Any:
     groups = [
-        told(
-            _GROUP,
-            version,
+        like(
             each,
+            _GROUP,
+            version=version,
             group_id=group_id,
             members=[_member(version, member) for member in each.members],
             authorized_operations=guarding.operations_if_unguarded(message, each),
@@ -38,10 +37,10 @@ def _response(message: Any, version: int, responses: Responses) -> Any:
 
 
 def _member(version: int, member: Any) -> Any:
-    return told(
-        _GROUP.Member,
-        version,
+    return like(
         member,
+        _GROUP.Member,
+        version=version,
         instance_id=member.group_instance_id,
         assignment=assignment(member.assignment),
         target_assignment=assignment(member.target_assignment),
@@ -59,17 +58,13 @@ def _guard(request: Request) -> guarding.Guard:
     described = []
     for each in response.groups:
         if not set(_topics_of(each)) <= seen:
-            described.append(_refused(version, each.group_id, Errors.TOPIC_AUTHORIZATION_FAILED))
+            refused = _GROUP(version=version, group_id=each.group_id, error_code=guarding.TOPIC_DENIED)
+            described.append(refused)
             continue
         if not each.error_code:
             each.authorized_operations = operations.get(each.group_id)
         described.append(each)
-    denied = [
-        _refused(version, each, Errors.GROUP_AUTHORIZATION_FAILED)
-        for each in message.group_ids
-        if each not in allowed
-    ]
-    response.groups = [*denied, *described]
+    response.groups = [*guarding.denied(_GROUP, request, message.group_ids, allowed), *described]
     return response
 
 
@@ -80,10 +75,6 @@ def _topics_of(group: Any) -> list[str]:
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     ]
-
-
-def _refused(version: int, group_id: str, error: Errors) -> Any:
-    return _GROUP(version=version, error_code=error.value, group_id=group_id)
 
 
 API = GroupApi(

@@ -9,7 +9,7 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses, told
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses, like
 from group_coordinator.gateway.group_apis.topic_ids import assignment
 from group_coordinator.gateway.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from group_coordinator.gateway.rights import Operation
@@ -22,15 +22,10 @@ def _requests(message: Any, _version: int, about: About) -> list[contract.AnyReq
     owned = message.topic_partitions
     if owned is not None:
         owned = [contract.OwnedTopic(each.partitions, str(each.topic_id)) for each in owned]
-    request = contract.ConsumerGroupHeartbeatRequest(
-        member_id=message.member_id,
-        member_epoch=message.member_epoch,
+    request = like(
+        message,
+        contract.ConsumerGroupHeartbeatRequest,
         group_instance_id=message.instance_id,
-        rack_id=message.rack_id,
-        rebalance_timeout_ms=message.rebalance_timeout_ms,
-        subscribed_topic_names=message.subscribed_topic_names,
-        subscribed_topic_regex=message.subscribed_topic_regex,
-        server_assignor=message.server_assignor,
         topic_partitions=owned,
         **about(message.group_id),
     )
@@ -41,7 +36,7 @@ def _response(_message: Any, version: int, responses: Responses) -> Any:
     (response,) = responses
     topics = response.assignment
     news = None if topics is None else assignment(topics)
-    return told(ConsumerGroupHeartbeatResponse, version, response, assignment=news)
+    return like(response, ConsumerGroupHeartbeatResponse, version=version, assignment=news)
 
 
 def _guard(request: Request) -> guarding.Guard:

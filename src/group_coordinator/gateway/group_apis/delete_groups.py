@@ -35,12 +35,7 @@ def _guard(request: Request) -> guarding.Guard:
     response = yield guarding.Ask(
         guarding.with_fields(request, groups_names=[each for each in named if each in allowed])
     )
-    entry, version = DeleteGroupsResponse.DeletableGroupResult, request.head.api_version
-    response.results += [
-        entry(version=version, group_id=each, error_code=guarding.GROUP_DENIED)
-        for each in named
-        if each not in allowed
-    ]
+    response.results += guarding.denied(DeleteGroupsResponse.DeletableGroupResult, request, named, allowed)
     return response
 
 

@@ -10,7 +10,7 @@ from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state.errors import Errors, not_found
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, told
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, like
 from group_coordinator.gateway.rights import Operation
 
 __all__ = ["API"]
@@ -25,10 +25,10 @@ def _requests(message: Any, _version: int, about: About) -> list[contract.AnyReq
 
 def _response(message: Any, version: int, responses: Responses) -> Any:
     groups = [
-        told(
-            _GROUP,
-            version,
+        like(
             each,
+            _GROUP,
+            version=version,
             error_message=not_found(group_id)[1] if each.error_code == _NOT_FOUND else each.error_message,
             group_id=group_id,
             authorized_operations=guarding.operations_if_unguarded(message, each),
@@ -39,7 +39,7 @@ def _response(message: Any, version: int, responses: Responses) -> Any:
 
 
 def _guard(request: Request) -> guarding.Guard:
-    message, version = request.message, request.head.api_version
+    message = request.message
     allowed = yield from guarding.allowed_groups(Operation.DESCRIBE, message.groups)
     groups = [each for each in message.groups if each in allowed]
     operations = yield from guarding.operations(message, groups)
@@ -47,12 +47,7 @@ def _guard(request: Request) -> guarding.Guard:
     for each in response.groups:
         if not each.error_code:
             each.authorized_operations = operations.get(each.group_id)
-    denied = [
-        _GROUP(version=version, group_id=each, error_code=guarding.GROUP_DENIED)
-        for each in message.groups
-        if each not in allowed
-    ]
-    response.groups = [*denied, *response.groups]
+    response.groups = [*guarding.denied(_GROUP, request, message.groups, allowed), *response.groups]
     return response
 
 

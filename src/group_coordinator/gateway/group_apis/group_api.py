@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from kafka.protocol.api_message import ApiMessage
+from msgspec import Struct
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis.guarding import Guard
 
-__all__ = ["About", "GroupApi", "Named", "Pair", "Responses", "alike", "told"]
+__all__ = ["About", "GroupApi", "Named", "Pair", "Responses", "alike", "like"]
 
 About: TypeAlias = Callable[[str], dict[str, Any]]
 """It returns the fields that all contract requests have, for the group with this id."""
@@ -27,13 +29,20 @@ class Pair(NamedTuple):
     response: Callable[[Any, int, Responses], Any]
 
 
-def told(kind: Any, version: int, answer: Any, **others: Any) -> Any:
-    """Kafka's message, or a part of one, with what `answer` has in fields of the same names, and `others`.
+def like(source: Any, kind: Any, **others: Any) -> Any:
+    """An object of `kind` with what `source` has in fields of the same names, and with `others`.
 
-    The elements of its lists may stay the contract's, because kafka-python reads fields by their names.
+    One of the two is Kafka's message, or a part of it, and the other one the contract's. In Kafka's messages
+    the elements of lists may stay the contract's, because kafka-python reads fields by their names.
     """
-    same = {name: getattr(answer, name) for name in kind.fields if hasattr(answer, name)}
-    return kind(version=version, **{**same, **others})
+    same = {name: getattr(source, name) for name in _same(source.__class__, kind)}
+    return kind(**{**same, **others})
+
+
+@cache
+def _same(source: Any, kind: Any) -> list[str]:
+    names = kind.__struct_fields__ if issubclass(kind, Struct) else kind.fields
+    return [name for name in names if hasattr(source, name)]
 
 
 def alike(kind: Any) -> Callable[[Any, int, Responses], Any]:
@@ -41,7 +50,7 @@ def alike(kind: Any) -> Callable[[Any, int, Responses], Any]:
 
     def response(_message: Any, version: int, responses: Responses) -> Any:
         (answer,) = responses
-        return told(kind, version, answer)
+        return like(answer, kind, version=version)
 
     return response
 

@@ -22,6 +22,7 @@ __all__ = [
     "Resolution",
     "allowed_groups",
     "allowed_topics",
+    "denied",
     "member",
     "operations",
     "operations_if_unguarded",
@@ -89,6 +90,16 @@ def allowed_topics(operation: Operation, topics: Iterable[str]) -> Guard:
 def _allowed(operation: Operation, resource: Resource, names: Iterable[str]) -> Guard:
     granted = yield [Right(operation, resource, each) for each in names]
     return {each.name for each in granted}
+
+
+def denied(kind: Any, request: Request, group_ids: Iterable[str], allowed: set[str]) -> list[Any]:
+    """The results, of this kind, for the groups on which the client has no right."""
+    version = request.head.api_version
+    return [
+        kind(version=version, group_id=each, error_code=GROUP_DENIED)
+        for each in group_ids
+        if each not in allowed
+    ]
 
 
 def operations(message: Any, group_ids: Sequence[str]) -> Guard:

@@ -8,7 +8,7 @@ from kafka.protocol.consumer.group import HeartbeatRequest, HeartbeatResponse
 
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
 
 __all__ = ["API"]
 
@@ -23,12 +23,17 @@ def _requests(message: Any, _version: int, about: About) -> list[contract.AnyReq
     return [request]
 
 
+def _response(_message: Any, version: int, responses: Responses) -> Any:
+    (response,) = responses
+    return HeartbeatResponse(version=version, throttle_time_ms=0, error_code=response.error_code)
+
+
 API = GroupApi(
     HeartbeatRequest,
     HeartbeatResponse,
     contract.HeartbeatRequest,
     guarding.member,
-    Pair(_requests, alike(HeartbeatResponse)),
+    Pair(_requests, _response),
     # Heartbeats of many clients become one record, and no event tells of them.
     is_principal_told=False,
 )

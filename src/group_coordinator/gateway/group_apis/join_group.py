@@ -9,20 +9,17 @@ from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 
 __all__ = ["API"]
 
 
 def _requests(message: Any, version: int, about: About) -> list[contract.AnyRequest]:
-    request = contract.JoinGroupRequest(
-        session_timeout_ms=message.session_timeout_ms,
+    request = like(
+        message,
+        contract.JoinGroupRequest,
         rebalance_timeout_ms=message.rebalance_timeout_ms if version > 0 else None,
-        member_id=message.member_id,
-        group_instance_id=message.group_instance_id,
-        protocol_type=message.protocol_type,
-        protocols=[contract.Protocol(each.name, each.metadata) for each in message.protocols],
-        reason=message.reason,
+        protocols=[like(each, contract.Protocol) for each in message.protocols],
         **about(message.group_id),
     )
     return [request]

@@ -10,7 +10,7 @@ from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state import responses as answers
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 
 __all__ = ["API"]
 
@@ -21,22 +21,14 @@ def _requests(message: Any, version: int, about: About) -> list[contract.AnyRequ
     if version < _BATCH_VERSION:
         members = [contract.LeavingMember(member_id=message.member_id)]
     else:
-        members = [
-            contract.LeavingMember(
-                member_id=each.member_id, group_instance_id=each.group_instance_id, reason=each.reason
-            )
-            for each in message.members
-        ]
+        members = [like(each, contract.LeavingMember) for each in message.members]
     return [contract.LeaveGroupRequest(members=members, **about(message.group_id))]
 
 
 def _refused(asked: contract.LeaveGroupRequest, error: Errors) -> Any:
     response: Any = asked.refused(error, None)
     if error is Errors.NONE:
-        response.members = [
-            answers.MemberResult(member_id=each.member_id, group_instance_id=each.group_instance_id)
-            for each in asked.members
-        ]
+        response.members = [like(each, answers.MemberResult) for each in asked.members]
     return response
 
 

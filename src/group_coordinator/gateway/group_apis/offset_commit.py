@@ -10,7 +10,7 @@ from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetCommitRespo
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.group_apis.changed_offsets import guard, refused_topics
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 from group_coordinator.gateway.rights import Operation
 
 __all__ = ["API"]
@@ -19,24 +19,14 @@ __all__ = ["API"]
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
     topics = [
         contract.OffsetCommitTopic(
-            topic.name,
-            [
-                contract.OffsetCommitPartition(
-                    partition_index=each.partition_index,
-                    committed_offset=each.committed_offset,
-                    committed_leader_epoch=each.committed_leader_epoch,
-                    committed_metadata=each.committed_metadata,
-                )
-                for each in topic.partitions
-            ],
+            topic.name, [like(each, contract.OffsetCommitPartition) for each in topic.partitions]
         )
         for topic in message.topics
     ]
-    request = contract.OffsetCommitRequest(
+    request = like(
+        message,
+        contract.OffsetCommitRequest,
         generation_id=message.generation_id_or_member_epoch,
-        member_id=message.member_id,
-        group_instance_id=message.group_instance_id,
-        retention_time_ms=message.retention_time_ms,
         topics=topics,
         **about(message.group_id),
     )

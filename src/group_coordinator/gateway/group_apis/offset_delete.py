@@ -9,7 +9,7 @@ from kafka.protocol.consumer.group import OffsetDeleteRequest, OffsetDeleteRespo
 
 from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.gateway.group_apis.changed_offsets import guard
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 from group_coordinator.gateway.rights import Operation
 
 __all__ = ["API"]
@@ -18,11 +18,7 @@ __all__ = ["API"]
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
     topics = [
         contract.OffsetDeleteTopic(
-            topic.name,
-            [
-                contract.OffsetDeletePartition(partition_index=each.partition_index)
-                for each in topic.partitions
-            ],
+            topic.name, [like(each, contract.OffsetDeletePartition) for each in topic.partitions]
         )
         for topic in message.topics
     ]

@@ -13,7 +13,7 @@ from group_coordinator.coordinator_state import responses as answers
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, told
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, like
 from group_coordinator.gateway.rights import Operation
 
 __all__ = ["API"]
@@ -62,10 +62,10 @@ def _response(message: Any, version: int, responses: Responses) -> Any:
         (response,) = responses
         if response.error_code and version < _ERROR_VERSION:
             response.topics = _refused_topics(message.topics or (), response.error_code)
-        return told(OffsetFetchResponse, version, response)
+        return like(response, OffsetFetchResponse, version=version)
     group = OffsetFetchResponse.OffsetFetchResponseGroup
     groups = [
-        told(group, version, each, group_id=named.group_id)
+        like(each, group, version=version, group_id=named.group_id)
         for named, each in zip(message.groups, responses, strict=True)
     ]
     return OffsetFetchResponse(version=version, throttle_time_ms=0, groups=groups)

@@ -10,7 +10,7 @@ from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
-from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike
+from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 
 __all__ = ["API"]
 
@@ -19,18 +19,9 @@ _LEAST_S = 8.0
 
 
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
-    request = contract.SyncGroupRequest(
-        generation_id=message.generation_id,
-        member_id=message.member_id,
-        group_instance_id=message.group_instance_id,
-        protocol_type=message.protocol_type,
-        protocol_name=message.protocol_name,
-        assignments=[
-            contract.MemberAssignment(each.member_id, each.assignment) for each in message.assignments
-        ],
-        **about(message.group_id),
-    )
-    return [request]
+    assignments = [like(each, contract.MemberAssignment) for each in message.assignments]
+    about_it = about(message.group_id)
+    return [like(message, contract.SyncGroupRequest, assignments=assignments, **about_it)]
 
 
 def _guard(request: Request) -> guarding.Guard:
