@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol, Self
 
 from kafka.errors import KafkaError
-from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from group_coordinator.client.admin import AdminClient
 from group_coordinator.client.channel import MissingTopicError
-from group_coordinator.client.descriptions import GroupDescription
 from group_coordinator.client.messages import message_of
-from group_coordinator.client.progress import AsksLogs, Progress, measured
+from group_coordinator.client.progress import Progress, measured
 from group_coordinator.page.asking import Asking
+from group_coordinator.page.at_brokers import GroupsAtBrokers
 
 __all__ = ["Lags", "Measured"]
 
@@ -23,27 +22,6 @@ log = logging.getLogger(__name__)
 
 FRESH_S = 15.0
 """As long as that nobody is asked again."""
-
-
-class _Named(Protocol):
-    @property
-    def group_id(self) -> str: ...
-
-
-class AsksGroups(AsksLogs, Protocol):
-    """A client that can be asked about groups: `AdminClient`, or `GroupsAtBrokers`."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def list_groups(self) -> Sequence[_Named]:
-        """All groups."""
-
-    def describe_groups_and_offsets(
-        self, group_ids: Collection[str], /
-    ) -> Mapping[str, tuple[GroupDescription, Mapping[TopicPartition, OffsetAndMetadata]]]:
-        """Groups and what is committed, by id."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +41,7 @@ class Measured:
 class Lags:
     """Measures while somebody looks. `connect` makes the client to ask with. See `Asking`."""
 
-    def __init__(self, connect: Callable[[], AsksGroups]) -> None:
+    def __init__(self, connect: Callable[[], AdminClient | GroupsAtBrokers]) -> None:
         self._connect = connect
         self._asking: Asking[str | None, Measured] = Asking(self._measure, "ui-lags", FRESH_S)
 
@@ -76,23 +54,21 @@ class Lags:
         return self._asking.wait(group_id)
 
     def _measure(self, group_id: str | None) -> Measured:
-        return self._asked_for(None if group_id is None else [group_id])
-
-    def _asked_for(self, group_ids: Collection[str] | None) -> Measured:
         try:
-            return self._ask(group_ids)
+            return self._answers(group_id)
         except (KafkaError, MissingTopicError) as error:
             problem = message_of(error) if isinstance(error, KafkaError) else str(error)
-            return Measured(datetime.now(UTC), problem=problem)
         except Exception as error:
             # Only this question fails, and its answer says so.
-            log.exception("the lag of %s cannot be measured", group_ids or "all groups")
-            return Measured(datetime.now(UTC), problem=f"a fault of this program: {error!r}")
+            log.exception(
+                "the lag of %s cannot be measured", "all groups" if group_id is None else [group_id]
+            )
+            problem = f"a fault of this program: {error!r}"
+        return Measured(datetime.now(UTC), problem=problem)
 
-    def _ask(self, group_ids: Collection[str] | None) -> Measured:
+    def _answers(self, group_id: str | None) -> Measured:
         with self._connect() as admin:
-            if group_ids is None:
-                group_ids = [group.group_id for group in admin.list_groups()]
+            group_ids = [group_id] if group_id is not None else [it.group_id for it in admin.list_groups()]
             groups = admin.describe_groups_and_offsets(group_ids)
             there = {each: both for each, both in groups.items() if both[0].error is None}
             return Measured(datetime.now(UTC), measured(admin, there))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.rows import time_of
@@ -17,24 +17,12 @@ from group_coordinator.page.memory import Listed, Memory
 from group_coordinator.page.queries import GroupsQuery
 from group_coordinator.page.recent import DAY, REBALANCING, Recent
 
+if TYPE_CHECKING:
+    from group_coordinator.history.reader import HistoryReader
+
 __all__ = ["LastDay", "Overview"]
 
 _FRESH_S = 60.0
-
-
-class Fleet(Protocol):
-    """The history, as far as it tells of all groups: `HistoryReader`. Raises `HistoryError`."""
-
-    def fleet(
-        self,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        *,
-        cause: str | None = None,
-        member: str | None = None,
-        topic: str | None = None,
-    ) -> Any:
-        """A row for each group, as an Arrow table."""
 
 
 class _Asked(NamedTuple):
@@ -69,7 +57,7 @@ class LastDay(NamedTuple):
 class Overview:
     """Tells of the last day of the groups of one side. `past` opens the history."""
 
-    def __init__(self, past: Callable[[], Fleet] | None, clock: Callable[[], datetime]) -> None:
+    def __init__(self, past: Callable[[], HistoryReader] | None, clock: Callable[[], datetime]) -> None:
         self._past, self._clock = past, clock
         self._asking: Asking[_Asked, _Told] = Asking(self._ask, "ui-overview", _FRESH_S)
 

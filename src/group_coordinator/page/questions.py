@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -41,10 +41,11 @@ from group_coordinator.page.answers import (
     Status,
     Totals,
 )
-from group_coordinator.page.lags import Measured
+from group_coordinator.page.lags import Lags, Measured
+from group_coordinator.page.live import Live
 from group_coordinator.page.measurements import Measurements
-from group_coordinator.page.memory import Kept, Listed, Memory
-from group_coordinator.page.overview import Fleet, LastDay, Overview
+from group_coordinator.page.memory import Kept, Listed
+from group_coordinator.page.overview import LastDay, Overview
 from group_coordinator.page.pulse import Pulse
 from group_coordinator.page.queries import (
     EventsQuery,
@@ -55,12 +56,12 @@ from group_coordinator.page.queries import (
 )
 from group_coordinator.page.web import BadQueryError, NotFoundError, time_in
 
+if TYPE_CHECKING:
+    from group_coordinator.history.reader import HistoryReader
+
 __all__ = [
     "FAILURES",
     "Found",
-    "Lags",
-    "Now",
-    "Past",
     "Questions",
     "Sources",
     "in_order",
@@ -82,57 +83,15 @@ _VERSION = version("group-coordinator")
 Item = TypeVar("Item")
 
 
-class Now(Protocol):
-    """The groups as they are: `Live`."""
-
-    @property
-    def memory(self) -> Memory:
-        """The groups as they are known now."""
-
-    @property
-    def pulse(self) -> Pulse:
-        """The signs of life of coordinators."""
-
-    @property
-    def problem(self) -> str | None:
-        """The reason why that may not be all."""
-
-
-class Lags(Protocol):
-    """The lags that the coordinator and the brokers are asked for: `Lags` of `lags`."""
-
-    def newest(self, group_id: str | None = None) -> Measured | None:
-        """The newest figures of a group, or of all; None if they are on their way."""
-
-    def ask(self, group_id: str) -> Measured | None:
-        """Figures of a group that are not old. Waits for them; None if too many others do."""
-
-
-class Past(Fleet, Protocol):
-    """The past, as `HistoryReader` has it. Raises `HistoryError`."""
-
-    def groups(self) -> list[str]:
-        """The ids of all groups."""
-
-    def reaches_to(self) -> datetime | None:
-        """The time up to which it is known; None if nothing is."""
-
-    def story(self, group_id: str, since: datetime, until: datetime) -> Story:
-        """One of them."""
-
-    def query(self, sql: str, *, most_rows: int) -> Any:
-        """The answer to a question, as an Arrow table."""
-
-
 class Sources(NamedTuple):
     """The sources of all answers about one side.
 
     `past` opens the history; `measurements` are those of `measure-lag`.
     """
 
-    live: Now
+    live: Live
     lags: Lags
-    past: Callable[[], Past] | None = None
+    past: Callable[[], HistoryReader] | None = None
     measurements: Callable[[], Measurements] = Measurements
     bootstrap_servers: str = ""
     of: Side = "coordinator"
@@ -313,7 +272,7 @@ class Questions:
             raise BadQueryError(str(error)) from None
 
     @contextmanager
-    def _opened(self) -> Iterator[Past]:
+    def _opened(self) -> Iterator[HistoryReader]:
         if self._of.past is None:
             name = "history.path" if self.of == "coordinator" else "brokers.history.path"
             raise HistoryError(f"there is no history to look at: set {name} to where write-history writes")

@@ -15,14 +15,15 @@ from group_coordinator.jobs.settings import SettingsError
 from group_coordinator.page.answers import Side
 from group_coordinator.page.app import App
 from group_coordinator.page.at_brokers import GroupsAtBrokers
-from group_coordinator.page.lags import AsksGroups, Lags
+from group_coordinator.page.lags import Lags
 from group_coordinator.page.live import Live
 from group_coordinator.page.live_lag import LiveLag
-from group_coordinator.page.questions import Past, Questions, Sources
+from group_coordinator.page.questions import Questions, Sources
 from group_coordinator.page.server import hosts_of, listen
 from group_coordinator.page.sides import Sides
 
 if TYPE_CHECKING:
+    from group_coordinator.history.reader import HistoryReader
     from group_coordinator.page.settings import PageSettings
 
 __all__ = ["serving"]
@@ -68,7 +69,7 @@ def _sources(stack: ExitStack, settings: PageSettings) -> tuple[Sources, Live]:
         writer=settings.writer,
     )
 
-    def connect() -> AsksGroups:
+    def connect() -> AdminClient | GroupsAtBrokers:
         if is_of_brokers:
             return GroupsAtBrokers(
                 lambda: live.memory,
@@ -91,7 +92,7 @@ def _sources(stack: ExitStack, settings: PageSettings) -> tuple[Sources, Live]:
     return Sources(live, Lags(connect), past, lambda: live_lag.measurements, servers, side), live
 
 
-def _past(settings: PageSettings) -> Callable[[], Past] | None:
+def _past(settings: PageSettings) -> Callable[[], HistoryReader] | None:
     """What opens the tables of the history, as they are then."""
     path, name = settings.history_path, settings.named("history.path")
     if not path:
