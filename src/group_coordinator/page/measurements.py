@@ -30,21 +30,13 @@ class Limits(NamedTuple):
 LIMITS = Limits()
 
 
-class _Point(NamedTuple):
-    at_ms: int
-    until_ms: int
-    records: int
-    age_ms: int
-    at_least: bool
-
-
 class _OfGroup:
     """What is kept of one group. `size`: the number of its partitions."""
 
     def __init__(self) -> None:
         self.newest: Measurement | None = None
         self.size = 0
-        self.points: deque[_Point] = deque()
+        self.points: deque[LagPoint] = deque()
 
 
 class Measurements:
@@ -73,9 +65,9 @@ class Measurements:
             self._partitions += size - of_group.size
             of_group.newest, of_group.size = measurement, size
             of_group.points.append(
-                _Point(
-                    measurement.measured_timestamp_ms,
-                    measurement.fresh_until_ms,
+                LagPoint(
+                    time_of(measurement.measured_timestamp_ms),
+                    time_of(measurement.fresh_until_ms),
                     measurement.records,
                     measurement.age_ms,
                     measurement.at_least,
@@ -105,8 +97,4 @@ class Measurements:
         """The lag of a group over time, the oldest first."""
         with self._lock:
             of_group = self._groups.get(group_id)
-            points = [] if of_group is None else list(of_group.points)
-        return [
-            LagPoint(time_of(at_ms), time_of(until_ms), records, age_ms, at_least)
-            for at_ms, until_ms, records, age_ms, at_least in points
-        ]
+            return [] if of_group is None else list(of_group.points)
