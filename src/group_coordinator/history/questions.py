@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self
 
 from group_coordinator.history.errors import HistoryError
+from group_coordinator.history.rows import ms_of
 
 __all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "question_called", "text", "time"]
 
@@ -357,7 +358,7 @@ def fleet(
     length of a rebalance is not known. With `cause`, `member`, `topic` and `partition` it is groups that had
     such a rebalance, such a member, or a member that owned that.
     """
-    since_ms, until_ms = (round(each.timestamp() * 1_000) for each in period)
+    since_ms, until_ms = map(ms_of, period)
     before = period._replace(since=period.since - _DAY)
     measured = period._replace(since=max(period.since, period.until - _HOUR))
     about = About("", period, member, topic, partition)

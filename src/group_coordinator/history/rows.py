@@ -32,6 +32,7 @@ __all__ = [
     "Row",
     "SignOfLife",
     "Transition",
+    "ms_of",
     "read_event",
     "rows_of",
     "sign_of_life",
@@ -44,6 +45,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def time_of(at_ms: int) -> datetime:
     """Log time as a time in UTC. One that no calendar has is its nearest end."""
     return _EPOCH + timedelta(milliseconds=max(0, min(at_ms, MOST_MS)))
+
+
+def ms_of(at: datetime) -> int:
+    """A time as log time."""
+    return round(at.timestamp() * 1_000)
 
 
 def read_event(body: bytes | str) -> AnyEvent | None:

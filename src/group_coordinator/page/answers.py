@@ -156,11 +156,6 @@ class Groups(msgspec.Struct, frozen=True):
     lag_asked: Asked | None
     counted: Counted
 
-    @property
-    def totals(self) -> Totals:
-        """All groups together."""
-        return self.status.totals
-
 
 class Group(msgspec.Struct, frozen=True):
     """A group and its members. `owned`: what each member owns, by member id; null if that cannot be read.

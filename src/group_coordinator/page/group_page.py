@@ -15,7 +15,7 @@ from group_coordinator.client.work import WorkUnits
 from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
 from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.responses import GroupPicture, PicturedMember
-from group_coordinator.history.rows import time_of
+from group_coordinator.history.rows import ms_of, time_of
 from group_coordinator.history.spans import Span
 from group_coordinator.history.story import Kinds, Story
 from group_coordinator.history.timeline import MemberLink, rebalances_table, resets_table, timeline_svg
@@ -279,7 +279,7 @@ def _measured(
     if measurement is None:
         return "", {}
     ago = rounded(now - time_of(measurement.measured_timestamp_ms))
-    if not measurement.is_fresh(round(now.timestamp() * 1_000)):
+    if not measurement.is_fresh(ms_of(now)):
         return note(f"measure-lag has not measured this group for {ago}."), {}
     told = f"{counted(measurement.records, 'record')} behind"
     if measurement.age_ms:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from group_coordinator.client.lag_log import Measurement, read_measurement
-from group_coordinator.history.rows import time_of
+from group_coordinator.history.rows import ms_of, time_of
 from group_coordinator.history.story import LagPoint
 
 __all__ = ["LIMITS", "Limits", "Measurements"]
@@ -88,7 +88,7 @@ class Measurements:
 
     def fresh(self, now: datetime) -> dict[str, Measurement]:
         """The measurements that tell of the present, by group id."""
-        now_ms = round(now.timestamp() * 1_000)
+        now_ms = ms_of(now)
         with self._lock:
             newest = {group_id: of_group.newest for group_id, of_group in self._groups.items()}
         return {each: it for each, it in newest.items() if it is not None and it.is_fresh(now_ms)}

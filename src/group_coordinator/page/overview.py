@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.history.errors import HistoryError
-from group_coordinator.history.rows import time_of
+from group_coordinator.history.rows import ms_of, time_of
 from group_coordinator.page.asking import Asking
 from group_coordinator.page.memory import Listed, Memory
 from group_coordinator.page.queries import GroupsQuery
@@ -63,11 +63,13 @@ class Overview:
 
     def of(self, memory: Memory, listed: Iterable[Listed], as_of: datetime, query: GroupsQuery) -> LastDay:
         """The last day of these groups."""
-        until_ms = _ms(as_of)
+        until_ms = ms_of(as_of)
         begin_ms = memory.begin_ms()
         since_ms = max(begin_ms, until_ms - DAY // timedelta(milliseconds=1))
         told = self._told(_Asked(begin_ms), since_ms)
-        standing = {each.group_id: _ms(each.since) if each.state in REBALANCING else None for each in listed}
+        standing = {
+            each.group_id: ms_of(each.since) if each.state in REBALANCING else None for each in listed
+        }
         groups = memory.recent(standing, since_ms, until_ms)
         if told is not None and told.problem is None:
             since_ms = told.since_ms
@@ -104,13 +106,9 @@ class Overview:
         try:
             rows = self._past().fleet(since, max(since, until), **chosen).to_pylist()
         except HistoryError as error:
-            return _Told(_ms(until), {}, str(error))
-        return _Told(_ms(since), {row["group_id"]: _recent(row) for row in rows})
+            return _Told(ms_of(until), {}, str(error))
+        return _Told(ms_of(since), {row["group_id"]: _recent(row) for row in rows})
 
 
 def _recent(row: Mapping[str, Any]) -> Recent:
     return Recent(row["rebalances"], row["not_stable_ms"], row["last_cause"])
-
-
-def _ms(at: datetime) -> int:
-    return round(at.timestamp() * 1_000)

@@ -7,12 +7,10 @@ and the brokers are asked while somebody looks (`lags`). The history has tables.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -24,6 +22,7 @@ from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.questions import About, Period, question_called
+from group_coordinator.history.rows import ms_of
 from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.page.answers import (
     Asked,
@@ -38,8 +37,6 @@ from group_coordinator.page.answers import (
     Partition,
     PartitionsAsked,
     Side,
-    Status,
-    Totals,
 )
 from group_coordinator.page.lags import Lags, Measured
 from group_coordinator.page.live import Live
@@ -79,7 +76,6 @@ FAILURES: dict[type[Exception], HTTPStatus] = {
     HistoryError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 """The reasons why a question has no answer, and what HTTP calls them."""
-_VERSION = version("group-coordinator")
 Item = TypeVar("Item")
 
 
@@ -98,13 +94,16 @@ class Sources(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The groups of a side that were asked for, in no order, and the state of the side.
+    """The groups of a side: the `lines` of those that were asked for, in no order, and all that are `listed`.
 
-    `are_asked`: the lag of some group is asked for, since it is not measured; `asked`: the newest answer.
+    `lags`: those that are known, by group id. `are_asked`: the lag of some group is asked for, since it is
+    not measured; `asked`: the newest answer.
     """
 
+    of: Side
     lines: list[GroupLine]
-    status: Status
+    listed: list[Listed]
+    lags: Mapping[str, Lag]
     are_asked: bool
     asked: Asked | None
     counted: Counted
@@ -143,7 +142,7 @@ class Questions:
         lags, are_asked, asked = self._lags_of(listed)
         named = memory.named(query.q) if query.q else None
         day = self._overview.of(memory, listed, self.as_of(), query)
-        until_ms = _ms(self.as_of())
+        until_ms = ms_of(self.as_of())
         lines = [
             _line(each, self.of, lags.get(each.group_id), day, until_ms)
             for each in listed
@@ -152,7 +151,7 @@ class Questions:
             and query.state in ("", each.state)
         ]
         counted = Counted(day.since_ms, day.problem)
-        return Found(lines, self._status(listed, lags), are_asked, asked, counted)
+        return Found(self.of, lines, listed, lags, are_asked, asked, counted)
 
     def group(self, group_id: str) -> Group:
         """A group as it is."""
@@ -170,10 +169,10 @@ class Questions:
             raise NotFoundError(f"there is no group {group_id!r}")
         measured = self._of.lags.ask(group_id)
         if measured is None:
-            asked = PartitionsAsked(_ms(self.now()), "too many others ask at the same time: ask again", [])
+            asked = PartitionsAsked(ms_of(self.now()), "too many others ask at the same time: ask again", [])
         else:
             rows = measured.rows.get(group_id, ())
-            asked = PartitionsAsked(_ms(measured.at), measured.problem, [_partition(row) for row in rows])
+            asked = PartitionsAsked(ms_of(measured.at), measured.problem, [_partition(row) for row in rows])
         return GroupLag(group_id, self.of, asked, self.measurement(group_id), self.points(group_id))
 
     def events(self, query: EventsQuery) -> Events:
@@ -190,7 +189,7 @@ class Questions:
             places = [place for place, each in enumerate(kept) if each.event_id == after]
             if places:
                 return kept[places[0] + 1 :]
-        since_ms = 0 if since is None else _ms(time_in("since", since))
+        since_ms = 0 if since is None else ms_of(time_in("since", since))
         return [each for each in kept if each.at_ms >= since_ms]
 
     def story(self, group_id: str) -> Story | None:
@@ -285,28 +284,16 @@ class Questions:
         """The time up to which what is known holds."""
         return self._of.live.pulse.as_of(self.now())
 
-    def _status(self, listed: Sequence[Listed], lags: Mapping[str, Lag]) -> Status:
-        live = self._of.live
-        heard_at = live.pulse.heard_at
-        records = [lags[each.group_id].records for each in listed if each.group_id in lags]
-        return Status(
-            version=_VERSION,
-            bootstrap_servers=self.bootstrap_servers,
-            problem=self.problem,
-            as_of_ms=_ms(self.as_of()),
-            coordinator_silent_ms=None if heard_at is None else max(0, _ms(self.now()) - _ms(heard_at)),
-            has_history=self.has_history,
-            has_forgotten=live.memory.has_forgotten,
-            totals=Totals(
-                len(listed),
-                sum(each.members for each in listed),
-                dict(sorted(Counter(each.state for each in listed).items())),
-                sum(records) if records else None,
-                sum(each.trend is not None for each in lags.values()),
-                {self.of: len(listed)},
-                dict(sorted(Counter(each.group_type for each in listed).items())),
-            ),
-        )
+    @property
+    def silent_ms(self) -> int | None:
+        """The time since the last sign of a coordinator, in ms; None if there was none."""
+        heard_at = self._of.live.pulse.heard_at
+        return None if heard_at is None else max(0, ms_of(self.now()) - ms_of(heard_at))
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether there was no room for some groups."""
+        return self._of.live.memory.has_forgotten
 
     @property
     def problem(self) -> str | None:
@@ -339,13 +326,13 @@ class Questions:
         for group_id in others if asked.problem is None else ():
             total = asked.total(group_id)
             if total is not None:
-                found[group_id] = Lag(total, _ms(asked.at))
+                found[group_id] = Lag(total, ms_of(asked.at))
         return found, True, when_asked(asked)
 
 
 def when_asked(measured: Measured) -> Asked:
     """The time at which the coordinator and the brokers have answered, or why they have not."""
-    return Asked(_ms(measured.at), measured.problem)
+    return Asked(ms_of(measured.at), measured.problem)
 
 
 def owned_by(picture: GroupPicture) -> dict[str, list[tuple[str, int]] | None]:
@@ -378,7 +365,7 @@ def _line(listed: Listed, of: Side, lag: Lag | None, day: LastDay, until_ms: int
         listed.group_id,
         of,
         listed.state,
-        _ms(listed.since),
+        ms_of(listed.since),
         listed.generation_id,
         listed.members,
         recent.rebalances,
@@ -438,7 +425,3 @@ def _lag_measured(each: Measurement) -> Lag:
         each.lost_records,
         each.lost_in_ms,
     )
-
-
-def _ms(at: datetime) -> int:
-    return round(at.timestamp() * 1_000)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import reduce
-from operator import add
+from importlib.metadata import version
 
+from group_coordinator.history.rows import ms_of
 from group_coordinator.page.answers import Asked, Counted, Groups, Side, Status, Totals
 from group_coordinator.page.queries import GroupsQuery
 from group_coordinator.page.questions import Found, Questions, in_order, some
@@ -14,6 +14,7 @@ from group_coordinator.page.web import NotFoundError
 
 __all__ = ["Sides", "Where"]
 
+_VERSION = version("group-coordinator")
 Where = Mapping[str, str]
 """The part of an address that names a group: its id, and its side where both are shown."""
 
@@ -54,43 +55,41 @@ class Sides:
 
     def status(self) -> Status:
         """The state of all sides together."""
-        return _together([each.found(GroupsQuery()).status for each in self._sides.values()])
+        return self._status([each.found(GroupsQuery()) for each in self._sides.values()])
 
     def groups(self, query: GroupsQuery) -> Groups:
         """Groups of all sides, in the order that was asked for."""
         found = [each.found(query) for each in self._sides.values()]
         lines = [line for each in found for line in each.lines if query.of in (None, line.of)]
         shown, following = some(in_order(lines, query), query.offset, query.limit)
-        status = _together([each.status for each in found])
-        return Groups(status, len(lines), shown, following, _asked(found), _counted(found))
+        return Groups(self._status(found), len(lines), shown, following, _asked(found), _counted(found))
+
+    def _status(self, found: list[Found]) -> Status:
+        sides = self._sides.values()
+        return Status(
+            version=_VERSION,
+            bootstrap_servers=self.first.bootstrap_servers,
+            problem="; ".join(each.problem for each in sides if each.problem is not None) or None,
+            as_of_ms=min(ms_of(each.as_of()) for each in sides),
+            coordinator_silent_ms=self.first.silent_ms,
+            has_history=self.has_history,
+            has_forgotten=any(each.has_forgotten for each in sides),
+            totals=_totals(found),
+        )
 
 
-def _together(of_sides: list[Status]) -> Status:
-    first = of_sides[0]
-    if len(of_sides) == 1:
-        return first
-    return Status(
-        version=first.version,
-        bootstrap_servers=first.bootstrap_servers,
-        problem="; ".join(each.problem for each in of_sides if each.problem is not None) or None,
-        as_of_ms=min(each.as_of_ms for each in of_sides),
-        coordinator_silent_ms=first.coordinator_silent_ms,
-        has_history=any(each.has_history for each in of_sides),
-        has_forgotten=any(each.has_forgotten for each in of_sides),
-        totals=_sum([each.totals for each in of_sides]),
-    )
-
-
-def _sum(totals: list[Totals]) -> Totals:
-    records = [each.records for each in totals if each.records is not None]
+def _totals(found: list[Found]) -> Totals:
+    listed = [group for each in found for group in each.listed]
+    lags = [each.lags.get(group.group_id) for each in found for group in each.listed]
+    records = [each.records for each in lags if each is not None]
     return Totals(
-        groups=sum(each.groups for each in totals),
-        members=sum(each.members for each in totals),
-        states=dict(sorted(reduce(add, (Counter(each.states) for each in totals)).items())),
+        groups=len(listed),
+        members=sum(each.members for each in listed),
+        states=dict(sorted(Counter(each.state for each in listed).items())),
         records=sum(records) if records else None,
-        measured=sum(each.measured for each in totals),
-        sides={side: number for each in totals for side, number in each.sides.items()},
-        types=dict(sorted(reduce(add, (Counter(each.types) for each in totals)).items())),
+        measured=sum(lag.trend is not None for each in found for lag in each.lags.values()),
+        sides={each.of: len(each.listed) for each in found},
+        types=dict(sorted(Counter(each.group_type for each in listed).items())),
     )
 
 

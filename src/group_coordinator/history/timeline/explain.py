@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
-from group_coordinator.history.rows import GenerationMember, Join, Transition
+from group_coordinator.history.rows import GenerationMember, Join, Transition, ms_of
 from group_coordinator.history.spans import Membership
 from group_coordinator.history.story import Kinds, Story
 from group_coordinator.history.timeline.late import BEFORE, Late
@@ -98,7 +98,7 @@ class Rebalance(NamedTuple):
     @property
     def id(self) -> str:
         """An id of it that is safe in a document."""
-        return f"r{round(self.began.timestamp() * 1_000)}-{self.moves[0].log_offset}"
+        return f"r{ms_of(self.began)}-{self.moves[0].log_offset}"
 
 
 class Explainer:
