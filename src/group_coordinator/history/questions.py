@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self
 
 from group_coordinator.history.errors import HistoryError
-from group_coordinator.history.rows import ms_of
+from group_coordinator.history.rows import AT_REST, ON_THE_WAY, REBALANCING, ms_of
 
 __all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "question_called", "text", "time"]
 
@@ -107,10 +107,9 @@ class About(NamedTuple):
         return topic + ("" if self.partition is None else f" AND partition = {self.partition}")
 
 
-_AT_REST = "'Stable', 'Empty'"
-_ON_THE_WAY = "'Assigning', 'Reconciling'"
-"""States of a group of the consumer protocol, which it has by turns in one rebalance."""
-_REBALANCING = f"'PreparingRebalance', 'CompletingRebalance', {_ON_THE_WAY}"
+_AT_REST, _ON_THE_WAY, _REBALANCING = (
+    ", ".join(map(text, states)) for states in (AT_REST, ON_THE_WAY, REBALANCING)
+)
 _BEGINS = (
     "(to_state = 'PreparingRebalance' AND from_state <> 'CompletingRebalance' "
     f"OR to_state IN ({_ON_THE_WAY}) AND from_state NOT IN ({_ON_THE_WAY}))"

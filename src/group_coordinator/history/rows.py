@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
+from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.events import (
     AnyEvent,
     GenerationCompleted,
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "AT_REST",
+    "IN_PHASES",
+    "ON_THE_WAY",
+    "REBALANCING",
     "GenerationMember",
     "Join",
     "OfEvent",
@@ -40,6 +46,12 @@ __all__ = [
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+AT_REST = (GroupState.STABLE, GroupState.EMPTY)
+IN_PHASES = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+"""States of a classic group in a rebalance."""
+ON_THE_WAY = (ConsumerState.ASSIGNING, ConsumerState.RECONCILING)
+"""States of a group of the consumer protocol in a rebalance, which it has by turns."""
+REBALANCING = (*IN_PHASES, *ON_THE_WAY)
 
 
 def time_of(at_ms: int) -> datetime:

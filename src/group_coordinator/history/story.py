@@ -9,11 +9,11 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.events import AnyEvent
 from group_coordinator.history.fold import fold
 from group_coordinator.history.rows import (
+    ON_THE_WAY,
+    REBALANCING,
     GenerationMember,
     Join,
     OfEvent,
@@ -26,9 +26,6 @@ from group_coordinator.history.rows import (
 from group_coordinator.history.spans import Assignment, Membership, Span, Wait
 
 __all__ = ["Kinds", "LagPoint", "Outage", "Story"]
-
-_OF_CONSUMERS = (ConsumerState.ASSIGNING, ConsumerState.RECONCILING)
-_OF_CLASSIC = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
@@ -110,9 +107,9 @@ class Kinds:
     """The kind of a group by time: that of the members' protocol. Only an Empty group changes it."""
 
     def __init__(self, transitions: Iterable[Transition]) -> None:
-        moves = [each for each in transitions if each.to_state in (*_OF_CONSUMERS, *_OF_CLASSIC)]
+        moves = [each for each in transitions if each.to_state in REBALANCING]
         self._times = [each.at for each in moves]
-        self._are_consumers = [each.to_state in _OF_CONSUMERS for each in moves]
+        self._are_consumers = [each.to_state in ON_THE_WAY for each in moves]
 
     def is_consumer(self, at: datetime | None) -> bool:
         """Whether its members spoke the consumer protocol at that time, as far as its states tell."""

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.history.errors import HistoryError
-from group_coordinator.history.rows import ms_of, time_of
+from group_coordinator.history.rows import REBALANCING, ms_of, time_of
 from group_coordinator.page.asking import Asking
 from group_coordinator.page.memory import Listed, Memory
 from group_coordinator.page.queries import GroupsQuery
-from group_coordinator.page.recent import DAY, REBALANCING, Recent
+from group_coordinator.page.recent import DAY, Recent
 
 if TYPE_CHECKING:
     from group_coordinator.history.reader import HistoryReader

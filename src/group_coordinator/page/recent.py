@@ -11,21 +11,13 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.foreign import Ms
+from group_coordinator.history.rows import AT_REST, REBALANCING
 
-__all__ = ["DAY", "REBALANCING", "Move", "Rebalances", "Recent"]
+__all__ = ["DAY", "Move", "Rebalances", "Recent"]
 
 DAY = timedelta(days=1)
-REBALANCING = frozenset(
-    {
-        *(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE),
-        *(ConsumerState.ASSIGNING, ConsumerState.RECONCILING),
-    }
-)
-_AT_REST = frozenset({GroupState.STABLE, GroupState.EMPTY})
 _PART_MS, _FORGOTTEN_MS = 600_000, 3_600_000
 _MOST = 200_000
 """Groups, and parts of the day of all groups, of some hundred bytes each."""
@@ -105,7 +97,7 @@ class Rebalances:
             group.since_ms = move.at_ms if group.since_ms is None else group.since_ms
             return
         group.since_ms = None
-        if move.cause is None or move.from_ in _AT_REST:
+        if move.cause is None or move.from_ in AT_REST:
             return
         key = move.at_ms // _PART_MS, move.cause.value
         self._size += key not in group.parts

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
-from group_coordinator.history.rows import Transition
+from group_coordinator.history.rows import ON_THE_WAY, Transition
 from group_coordinator.history.timeline.condensing import NARROW, together
 from group_coordinator.history.timeline.pieces import OUTAGE, SEVERAL, Segment
 from group_coordinator.history.timeline.text import cause_in_words, clean, counted, number_range, span_of_time
@@ -23,9 +23,6 @@ _PHASES: dict[str, str] = {
     ConsumerState.ASSIGNING: "assigning",
     ConsumerState.RECONCILING: "reconciling",
 }
-_ON_THE_WAY = (ConsumerState.ASSIGNING, ConsumerState.RECONCILING)
-
-
 _NOT_YET = "no members yet"
 """In place of a state: before the first member joined. Whether the group had offsets is not told."""
 
@@ -75,8 +72,8 @@ class _Phase(NamedTuple):
 
 def _begins(move: Transition) -> bool:
     """Whether a rebalance begins: a join phase, or a group of the consumer protocol is on its way again."""
-    if move.to_state in _ON_THE_WAY:
-        return move.from_state not in _ON_THE_WAY
+    if move.to_state in ON_THE_WAY:
+        return move.from_state not in ON_THE_WAY
     return move.to_state == GroupState.PREPARING_REBALANCE
 
 

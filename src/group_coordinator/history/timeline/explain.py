@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
-from group_coordinator.history.rows import GenerationMember, Join, Transition, ms_of
+from group_coordinator.history.rows import (
+    AT_REST,
+    IN_PHASES,
+    ON_THE_WAY,
+    REBALANCING,
+    GenerationMember,
+    Join,
+    Transition,
+    ms_of,
+)
 from group_coordinator.history.spans import Membership
 from group_coordinator.history.story import Kinds, Story
 from group_coordinator.history.timeline.late import BEFORE, Late
@@ -24,10 +33,7 @@ from group_coordinator.history.timeline.waits import Waited, together
 
 __all__ = ["Explainer", "Rebalance", "Sentence"]
 
-_JOIN_PHASE, _SYNC_PHASE = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
-_ON_THE_WAY = (ConsumerState.ASSIGNING, ConsumerState.RECONCILING)
-_REBALANCING = (_JOIN_PHASE, _SYNC_PHASE, *_ON_THE_WAY)
-_AT_REST = (GroupState.STABLE, GroupState.EMPTY)
+_JOIN_PHASE, _SYNC_PHASE = IN_PHASES
 Place = tuple[datetime, int]
 """A place in the log of a group."""
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
@@ -83,7 +89,7 @@ class Rebalance(NamedTuple):
     @property
     def is_of_consumers(self) -> bool:
         """Whether the group's members speak the consumer protocol."""
-        return self.moves[0].to_state in _ON_THE_WAY or self.moves[-1].from_state in _ON_THE_WAY
+        return self.moves[0].to_state in ON_THE_WAY or self.moves[-1].from_state in ON_THE_WAY
 
     @property
     def cause(self) -> str:
@@ -193,7 +199,7 @@ class Explainer:
 
     def _rebalance(self, moves: Sequence[Transition], before: Place) -> Rebalance:
         first, last = moves[0], moves[-1]
-        is_over = last.to_state not in _REBALANCING
+        is_over = last.to_state not in REBALANCING
         began = first.at
         if is_over and last.rebalance_ms is not None:
             # The story may begin in the middle of it.
@@ -223,7 +229,7 @@ class Explainer:
         is_of_a_join = move.cause in _OF_A_JOIN
         # Others may have gone or joined in the same millisecond, and for another reason.
         named = [each for each in (joined if is_of_a_join else gone) if each in move.reason]
-        if not named and move.to_state in _ON_THE_WAY:
+        if not named and move.to_state in ON_THE_WAY:
             # It neither joined nor went: it reads other topics, or left for a while.
             return [each for each in self.names.ids if move.reason.startswith(f"{each} ")]
         return named or (joined[-1:] if is_of_a_join else gone)
@@ -375,7 +381,7 @@ class Explainer:
 
 def _is_begin(move: Transition) -> bool:
     """Whether a join phase begins, or a new epoch, or a static member is away."""
-    return move.to_state == _JOIN_PHASE or (move.to_state in _ON_THE_WAY and move.cause is not None)
+    return move.to_state == _JOIN_PHASE or (move.to_state in ON_THE_WAY and move.cause is not None)
 
 
 def _clock(at: datetime) -> str:
@@ -414,12 +420,12 @@ def _together(moves: Iterable[Transition]) -> Iterator[list[Transition]]:
     """The moves of each rebalance."""
     run: list[Transition] = []
     for move in moves:
-        if move.to_state in _REBALANCING:
+        if move.to_state in REBALANCING:
             run.append(move)
         elif run:
             yield [*run, move]
             run = []
-        elif move.cause is not None and move.from_state not in _AT_REST:
+        elif move.cause is not None and move.from_state not in AT_REST:
             # The story begins behind its begin.
             yield [move]
     if run:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 
+from group_coordinator.history.rows import REBALANCING
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.axis import Axis
 from group_coordinator.history.timeline.lanes import ENDS
@@ -47,7 +48,6 @@ _BOTTOM_AXIS = 12
 """From so many lanes on there is a second axis, below."""
 _LETTER = 5.6
 """Of the legend's own words, in a proportional font."""
-_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _HAIR = 2.0
 """Nothing narrower can be seen."""
 
@@ -265,7 +265,7 @@ class _Drawing:
         shades = [
             f"M{_n(x)} {_n(self._lag_top)}H{_n(x + w)}V{_n(self._lanes_end)}H{_n(x)}Z"
             for each, x, w in places
-            if each.state in _REBALANCING
+            if each.state in REBALANCING
         ]
         yield f'<path class="shade" d="{"".join(shades)}"/>\n'
 
