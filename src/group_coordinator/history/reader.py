@@ -21,11 +21,10 @@ from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.places import place_of
 from group_coordinator.history.questions import About, Period, fleet, question_called, text, time
 from group_coordinator.history.rows import GenerationMember, OffsetChange, Row, Transition
-from group_coordinator.history.signs import signs_of_life
+from group_coordinator.history.signs import BEFORE, signs_of_life
 from group_coordinator.history.story import LagPoint, Story
 from group_coordinator.history.tables import ALL_TABLES, TABLES, Table
 from group_coordinator.history.timeline.explain import Explainer, Rebalance
-from group_coordinator.history.timeline.late import BEFORE, BEFORE_AN_EXPIRY
 from group_coordinator.history.timeline.sentence import Sentence
 
 __all__ = ["MOST_ROWS", "HistoryReader"]
@@ -252,8 +251,7 @@ SELECT * FROM ranked WHERE rank = 1"""
             rows += _rows(table.row, self.query(sql))
         story = Story.of_rows(group_id, rows)
         story.lag = self._lag(group_id, period)
-        times = BEFORE, BEFORE_AN_EXPIRY
-        story.signs = signs_of_life(self.query, group_id, period, story.memberships, *times)
+        story.signs = signs_of_life(self.query, group_id, period, story.memberships)
         return story
 
     def explain(

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
     from group_coordinator.history.spans import Membership
 
-__all__ = ["NEWEST_SIGNS", "signs_of_life"]
+__all__ = ["BEFORE", "BEFORE_AN_EXPIRY", "NEWEST_SIGNS", "signs_of_life"]
+
+BEFORE = timedelta(minutes=10)
+"""Near misses are told with a rebalance that begins within so long."""
+BEFORE_AN_EXPIRY = timedelta(minutes=2)
+"""The last signs of life are told of a member whose session expires within so long."""
 
 NEWEST_SIGNS = 4
 """Signs of life before an expiry that are told of, the newest."""
@@ -28,18 +33,15 @@ def signs_of_life(
     group_id: str,
     period: Period,
     memberships: Iterable[Membership],
-    before: timedelta,
-    before_an_expiry: timedelta,
 ) -> list[SignOfLife]:
-    """The near misses of a period and of the time `before` it, and the last signs of life before expiries.
+    """The near misses of a period and of the time before it, and the last signs of life before expiries.
 
-    `memberships`: of the group, in that period. `before_an_expiry`: how long before one joins and commits
-    count. Of very many near misses it is the newest.
+    `memberships`: of the group, in that period. Of very many near misses it is the newest.
     """
-    near = _near(query, group_id, period._replace(since=period.since - before))
+    near = _near(query, group_id, period._replace(since=period.since - BEFORE))
     ended = ((each.until, each.member_id) for each in memberships if each.reason == "session_expired")
     expired = sorted((until, member_id) for until, member_id in ended if until is not None)[-_MOST_GONE:]
-    found = [*near, *_last_signs(query, group_id, expired, before_an_expiry)]
+    found = [*near, *_last_signs(query, group_id, expired)]
     return sorted(found, key=lambda it: it.place)
 
 
@@ -58,13 +60,12 @@ def _last_signs(
     query: Callable[[str], pa.Table],
     group_id: str,
     expired: Sequence[tuple[datetime, str]],
-    before: timedelta,
 ) -> list[SignOfLife]:
     if not expired:
         return []
     gone = ", ".join(f"({text(member_id)}, {time(until)})" for until, member_id in expired)
     # A member that waits for an answer does not expire, so nothing came in that very millisecond.
-    period = Period(expired[0][0] - before, expired[-1][0])
+    period = Period(expired[0][0] - BEFORE_AN_EXPIRY, expired[-1][0])
     condition = f"group_id = {text(group_id)} AND {period.has('at')}"
     # A commit has a row for each partition.
     rows = query(f"""\

@@ -23,9 +23,10 @@ from group_coordinator.history.rows import (
     Transition,
     ms_of,
 )
+from group_coordinator.history.signs import BEFORE
 from group_coordinator.history.spans import Membership
 from group_coordinator.history.story import Kinds, Story
-from group_coordinator.history.timeline.late import BEFORE, Late
+from group_coordinator.history.timeline.late import Late
 from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.sentence import Sentence
 from group_coordinator.history.timeline.text import clean, counted, owned, span_of_time

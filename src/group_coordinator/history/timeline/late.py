@@ -12,19 +12,15 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from group_coordinator.history.rows import SignOfLife
-from group_coordinator.history.signs import NEWEST_SIGNS
+from group_coordinator.history.signs import BEFORE_AN_EXPIRY, NEWEST_SIGNS
 from group_coordinator.history.spans import Membership
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.sentence import Sentence
 from group_coordinator.history.timeline.text import clean, span_of_time
 
-__all__ = ["BEFORE", "BEFORE_AN_EXPIRY", "Late"]
+__all__ = ["Late"]
 
-BEFORE = timedelta(minutes=10)
-"""Near misses are told with a rebalance that begins within so long."""
-BEFORE_AN_EXPIRY = timedelta(minutes=2)
-"""The last signs of life are told of a member whose session expires within so long."""
 _LOOKED_AT = 100
 """Signs of life of a member that are looked at, the newest."""
 
