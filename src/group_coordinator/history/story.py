@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -25,9 +25,10 @@ from group_coordinator.history.rows import (
 )
 from group_coordinator.history.spans import Assignment, Membership, Span, Wait
 
-__all__ = ["Kinds", "LagPoint", "Outage", "Story"]
+__all__ = ["Kinds", "LagPoint", "Outage", "Story", "between"]
 
 AnyRow = TypeVar("AnyRow", bound=Row)
+T = TypeVar("T")
 
 
 class Outage(msgspec.Struct, frozen=True):
@@ -117,6 +118,11 @@ class Kinds:
             return False
         place = 0 if at is None else bisect_right(self._times, at) - 1
         return self._are_consumers[max(place, 0)]
+
+
+def between(items: Sequence[T], first: Any, last: Any, key: Callable[[T], Any]) -> Sequence[T]:
+    """The items whose `key` is from `first` to `last`, both included; they are in its order."""
+    return items[bisect_left(items, first, key=key) : bisect_right(items, last, key=key)]
 
 
 def _place(row: Row) -> tuple[float, int]:

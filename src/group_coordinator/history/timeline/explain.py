@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from group_coordinator.coordinator_state.classic.states import GroupState
@@ -25,7 +26,7 @@ from group_coordinator.history.rows import (
 )
 from group_coordinator.history.signs import BEFORE
 from group_coordinator.history.spans import Membership
-from group_coordinator.history.story import Kinds, Story
+from group_coordinator.history.story import Kinds, Story, between
 from group_coordinator.history.timeline.late import Late
 from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.sentence import Sentence
@@ -115,27 +116,21 @@ class Explainer:
         self._story = story
         self.names = Names(story)
         self.late = Late(story, self.names)
-        self._joins = story.joins
-        self._join_places = [(each.at, each.log_offset) for each in story.joins]
-        gone = [(each.until, each) for each in story.memberships if each.until is not None]
-        self._gone = [each for _, each in sorted(gone, key=lambda it: it[0])]
-        self._gone_times = sorted(at for at, _ in gone)
+        self._gone = sorted((each for each in story.memberships if each.until is not None), key=_until)
+        self._gone_times = [_until(each) for each in self._gone]
         self._come_times = sorted(each.since or _ALWAYS for each in story.memberships)
         self._generations: dict[tuple[datetime, int], list[GenerationMember]] = {}
         for each in story.generations:
             self._generations.setdefault((each.at, each.generation_id), []).append(each)
         self._kinds = Kinds(story.transitions)
-        waits = [(each.since, each) for each in together(story.waits) if each.since is not None]
-        self._waits = [each for _, each in sorted(waits, key=lambda it: it[0])]
-        self._wait_times = sorted(since for since, _ in waits)
+        self._waits = sorted((each for each in together(story.waits) if each.since is not None), key=_since)
         self._places = {each.event_id: each.log_offset for each in (*story.joins, *story.transitions)}
         self.rebalances: list[Rebalance] = []
         """All rebalances, the oldest first."""
         before: Place = (_ALWAYS, -1)
         for moves in _together(story.transitions):
             self.rebalances.append(self._rebalance(moves, before))
-            before = _place_of(moves[-1])
-        self._ends = [each.moves[-1].at for each in self.rebalances]
+            before = moves[-1].place
 
     def explain(self, rebalance: Rebalance) -> list[Sentence]:
         """Say what happened, in the order of time."""
@@ -157,10 +152,10 @@ class Explainer:
 
     def _signs_of_life(self, rebalance: Rebalance, end: datetime) -> Iterator[Sentence]:
         """Near misses since the rebalance before, and the last signs of life of members that expired."""
-        number = bisect_left(self._ends, end)
+        number = bisect_left(self.rebalances, end, key=_last_move)
         since = rebalance.began - BEFORE
         if number:
-            since = max(since, self._ends[number - 1] + timedelta.resolution)
+            since = max(since, _last_move(self.rebalances[number - 1]) + timedelta.resolution)
         joined = {each.event_id for each in rebalance.joins}
         told = {
             each.event_id: each
@@ -205,7 +200,7 @@ class Explainer:
         if is_over and last.rebalance_ms is not None:
             # The story may begin in the middle of it.
             began = min(began, last.at - timedelta(milliseconds=last.rebalance_ms))
-        joins = self._joined(max((began, -1), before), _place_of(last))
+        joins = self._joined(max((began, -1), before), last.place)
         phases = _phases(joins)
         count = self._members_at(last.at) if is_over else None
         return Rebalance(
@@ -224,7 +219,7 @@ class Explainer:
     def _who(self, move: Transition) -> list[str]:
         """The members that made the group rebalance: those that went or joined in that very moment."""
         gone = [each.member_id for each in self._went(move.at, move.at) if each.reason != "replaced"]
-        joined = [each.member_id for each in self._joined((move.at, -1), (move.at, move.log_offset))]
+        joined = [each.member_id for each in self._joined((move.at, -1), move.place)]
         if move.cause == "unknown":
             return [*gone, *joined]
         is_of_a_join = move.cause in _OF_A_JOIN
@@ -271,26 +266,26 @@ class Explainer:
         """The partitions that others waited for: by whom, for what, how long. The longest have a sentence."""
 
         def length(wait: Waited) -> timedelta:
-            return (wait.until or until) - (wait.since or since)
+            return (wait.until or until) - _since(wait)
 
         # A wait begins and ends in a rebalance.
-        first, last = bisect_left(self._wait_times, since), bisect_right(self._wait_times, until)
-        waits = (each for each in self._waits[first:last] if each.until is None or each.until != each.since)
+        begun = between(self._waits, since, until, _since)
+        waits = (each for each in begun if each.until is None or each.until != each.since)
         by_length = sorted(waits, key=length, reverse=True)
         for each in by_length[:_NAMED]:
-            assert each.since is not None  # noqa: S101 - the others were left out
             what = owned(each.partitions, units=False)[0]
             holder, waiting = self.names.name(each.holder_id), self.names.name(each.member_id)
             if each.until is None and not is_over:
-                text = f"{holder} still holds {what}, which {waiting} waits for, since {_clock(each.since)}."
+                at = f"{_since(each).astimezone(UTC):%H:%M:%S}"
+                text = f"{holder} still holds {what}, which {waiting} waits for, since {at}."
             else:
                 took = span_of_time(length(each))
                 text = f"{holder} still held {what}, which {waiting} waited for, for {took}."
             place = self._places.get(each.begun_by)
-            yield Sentence(each.since, text, each.begun_by or None, place, each.holder_id)
+            yield Sentence(_since(each), text, each.begun_by or None, place, each.holder_id)
         if more := by_length[_NAMED:]:
             told = f"{counted(len(more), 'other member')} waited for others for a shorter time."
-            yield Sentence(more[0].since or since, told, more[0].begun_by or None)
+            yield Sentence(_since(more[0]), told, more[0].begun_by or None)
 
     def _end(self, rebalance: Rebalance) -> Iterator[Sentence]:
         move = rebalance.moves[-1]
@@ -340,7 +335,7 @@ class Explainer:
         told = list(joins) if len(joins) <= _NAMED else [each for each in joins if each.is_first][:_NAMED]
         lasts = {phase[-1].event_id: phase for phase in _phases(joins) if len(phase) > 1}
         told += [phase[-1] for phase in lasts.values() if phase[-1] not in told]
-        for each in sorted(told, key=lambda it: (it.at, it.log_offset)):
+        for each in sorted(told, key=attrgetter("place")):
             phase = lasts.get(each.event_id)
             yield self._join(each, None if phase is None else phase[-2])
         if len(joins) > len(told):
@@ -372,8 +367,8 @@ class Explainer:
 
     # -- rows of a time ----------------------------------------------------------------------------------
 
-    def _joined(self, since: Place, until: Place) -> list[Join]:
-        return self._joins[bisect_left(self._join_places, since) : bisect_right(self._join_places, until)]
+    def _joined(self, since: Place, until: Place) -> Sequence[Join]:
+        return between(self._story.joins, since, until, attrgetter("place"))
 
     def _went(self, since: datetime, until: datetime) -> list[Membership]:
         first, last = bisect_left(self._gone_times, since), bisect_right(self._gone_times, until)
@@ -385,8 +380,13 @@ def _is_begin(move: Transition) -> bool:
     return move.to_state == _JOIN_PHASE or (move.to_state in ON_THE_WAY and move.cause is not None)
 
 
-def _clock(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%H:%M:%S}"
+def _last_move(rebalance: Rebalance) -> datetime:
+    return rebalance.moves[-1].at
+
+
+def _since(wait: Waited) -> datetime:
+    assert wait.since is not None  # noqa: S101 - the others are left out
+    return wait.since
 
 
 def _until(member: Membership) -> datetime:
@@ -397,10 +397,6 @@ def _until(member: Membership) -> datetime:
 def _place(sentence: Sentence) -> tuple[datetime, int]:
     # A member that goes is told before the move that follows of it.
     return sentence.at, -1 if sentence.log_offset is None else sentence.log_offset
-
-
-def _place_of(move: Transition) -> Place:
-    return move.at, move.log_offset
 
 
 def _of_move(move: Transition, text: str) -> Sentence:

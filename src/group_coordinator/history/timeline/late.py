@@ -6,7 +6,7 @@ shortly before a session would have expired.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -14,7 +14,7 @@ from itertools import pairwise
 from group_coordinator.history.rows import SignOfLife
 from group_coordinator.history.signs import BEFORE_AN_EXPIRY, NEWEST_SIGNS
 from group_coordinator.history.spans import Membership
-from group_coordinator.history.story import Story
+from group_coordinator.history.story import Story, between
 from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.sentence import Sentence
 from group_coordinator.history.timeline.text import clean, span_of_time
@@ -34,15 +34,13 @@ class Late:
         self._names = names
         self._hosts = {each.member_id: each.client_host for each in story.memberships}
         self._near = [each for each in story.signs if each.is_late]
-        self._times = [each.at for each in self._near]
         self._of_member: dict[str, list[SignOfLife]] = {}
         for each in story.signs:
             self._of_member.setdefault(each.member_id, []).append(each)
 
     def near_misses(self, since: datetime, until: datetime) -> list[Sentence]:
         """All near misses from `since` to `until`, both included."""
-        first, last = bisect_left(self._times, since), bisect_right(self._times, until)
-        return [self._sentence(each) for each in self._near[first:last]]
+        return [self._sentence(each) for each in between(self._near, since, until, _at)]
 
     def of_member(self, member_id: str) -> list[Sentence]:
         """All near misses of a member."""
