@@ -6,8 +6,7 @@ same tables, and `questions` are written so that both understand them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, TypeVar
@@ -155,21 +154,21 @@ class HistoryReader:
 
     def _register(self, builder: QueryBuilder, table: Table) -> None:
         """Make a table known. A column that the writer has not added to it yet is null."""
-        name, wanted, stored = table.name, table.types, self._tables[table.name]
+        name, stored = table.name, self._tables[table.name]
+        there = set() if stored is None else {field.name for field in stored.schema().fields}
+        types = table.types.items()
+        missing = ", ".join(
+            f"CAST(NULL AS {kind}) AS {column}" for column, kind in types if column not in there
+        )
         if stored is None:
-            nulls = ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in _typed(table))
-            builder.execute(f"CREATE VIEW {name} AS SELECT {nulls} WHERE false").read_all()
-            return
-        there = {field.name for field in stored.schema().fields}
-        missing = [
-            f"CAST(NULL AS {kind}) AS {column}" for column, kind in wanted.items() if column not in there
-        ]
-        if not missing:
+            view = f"SELECT {missing} WHERE false"
+        elif missing:
+            builder.register(f"{name}_there", stored)
+            view = f"SELECT *, {missing} FROM {name}_there"
+        else:
             builder.register(name, stored)
             return
-        builder.register(f"{name}_there", stored)
-        view = f"CREATE VIEW {name} AS SELECT *, {', '.join(missing)} FROM {name}_there"
-        builder.execute(view).read_all()
+        builder.execute(f"CREATE VIEW {name} AS {view}").read_all()
 
     def groups(self) -> list[str]:
         """The ids of all groups that the history knows."""
@@ -312,10 +311,6 @@ FROM measured GROUP BY CAST(floor(extract(epoch FROM at) / {each_s}) AS BIGINT) 
         found = self.query(f"SELECT max(at) AS at FROM {table.name} WHERE {where}")
         last: datetime | None = found.to_pylist()[0]["at"]
         return last
-
-
-def _typed(table: Table) -> Iterable[tuple[str, str]]:
-    return re.findall(r"(\w+) (\w+)", table.all_columns)
 
 
 def _rows(kind: type[AnyRow], table: pa.Table) -> Iterator[AnyRow]:

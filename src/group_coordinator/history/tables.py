@@ -37,8 +37,8 @@ class Table(NamedTuple):
 
     @property
     def types(self) -> dict[str, str]:
-        """The types of `columns`, by name."""
-        return dict(re.findall(r"(\w+) (\w+)", self.columns))
+        """The types of `all_columns`, by name."""
+        return dict(re.findall(r"(\w+) (\w+)", self.all_columns))
 
     @property
     def is_of_spans(self) -> bool:
