@@ -1,7 +1,7 @@
 """A group's story as a picture: one SVG, or one HTML file with the picture and what it shows as a table.
 
-`layout` decides what is drawn where, and what is drawn together because it would be too small to see;
-`svg` draws it. Both are pure: equal stories give equal bytes.
+`band`, `lanes` and `lag` decide what is drawn where, and what is drawn together because it would be too small
+to see; `svg` draws it. All are pure: equal stories give equal bytes.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from itertools import groupby
 from group_coordinator.history.rows import REBALANCING
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.axis import Axis
-from group_coordinator.history.timeline.lanes import ENDS
-from group_coordinator.history.timeline.layout import lay_out
+from group_coordinator.history.timeline.band import outages, segments, summary
+from group_coordinator.history.timeline.lag import curve
+from group_coordinator.history.timeline.lanes import ENDS, lanes
 from group_coordinator.history.timeline.pieces import (
     OUTAGE,
     SEVERAL,
@@ -24,6 +25,7 @@ from group_coordinator.history.timeline.pieces import (
 )
 from group_coordinator.history.timeline.style import BADGES, PATTERNS, STATES, STYLE
 from group_coordinator.history.timeline.text import clean, counted, escape, fit, span_of_time, width
+from group_coordinator.history.timeline.view import View
 
 __all__ = ["timeline_svg"]
 
@@ -70,7 +72,14 @@ def timeline_svg(
     if since >= until:
         raise ValueError(f"a timeline needs some time: {since.isoformat()} is not before {until.isoformat()}")
     axis = Axis(since, until, _GUTTER, max(width, 480) - _MARGIN)
-    return "".join(_Drawing(story.group_id, lay_out(story, axis, max_lanes), moment).pieces())
+    return "".join(_Drawing(story.group_id, _laid_out(View(story, axis), max_lanes), moment).pieces())
+
+
+def _laid_out(view: View, max_lanes: int) -> Picture:
+    """The place of everything from left to right. The story is sorted once and then walked through."""
+    shown, hidden = lanes(view, max_lanes)
+    about = summary(view, len(shown) + hidden)
+    return Picture(view.axis, about, list(segments(view)), list(outages(view)), shown, hidden, curve(view))
 
 
 class _Drawing:
