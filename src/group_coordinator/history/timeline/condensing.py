@@ -8,11 +8,11 @@ and the number of its lanes, not by the length of the story.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from group_coordinator.history.timeline.pieces import Mark, Place
 
-__all__ = ["NARROW", "Point", "marks", "narrow_with", "together"]
+__all__ = ["NARROW", "marks", "narrow_with", "together"]
 
 NARROW = 4.0
 """Things that are narrower than this many pixels are drawn together with their neighbours."""
@@ -50,28 +50,20 @@ def together(spans: Iterable[T], place_of: Callable[[T], Place], narrow: float) 
         yield run
 
 
-class Point(NamedTuple):
-    """A mark on its own."""
-
-    x: float
-    kind: str
-    lines: list[str]
-
-
-def marks(points: Iterable[Point], apart: float, kind_of: Callable[[set[str]], str]) -> Iterator[Mark]:
-    """Points as marks, of which each is `apart` or more from the next; `kind_of` those that are together."""
-    run: list[Point] = []
-    for point in sorted(points, key=lambda point: point.x):
-        if run and point.x - run[0].x >= apart:
+def marks(every: Iterable[Mark], apart: float, kind_of: Callable[[set[str]], str]) -> Iterator[Mark]:
+    """Marks of which each is `apart` or more from the next; `kind_of`: the kind of those that are one."""
+    run: list[Mark] = []
+    for mark in sorted(every, key=lambda mark: mark.x):
+        if run and mark.x - run[0].x >= apart:
             yield _mark(run, kind_of)
             run = []
-        run.append(point)
+        run.append(mark)
     if run:
         yield _mark(run, kind_of)
 
 
-def _mark(run: list[Point], kind_of: Callable[[set[str]], str]) -> Mark:
-    lines = [line for point in run for line in point.lines]
+def _mark(run: list[Mark], kind_of: Callable[[set[str]], str]) -> Mark:
+    lines = [line for mark in run for line in mark.lines]
     if len(lines) > _LINES:
         lines = [*lines[: _LINES - 1], f"and {len(lines) - _LINES + 1} lines more"]
-    return Mark(run[0].x, kind_of({point.kind for point in run}), lines, len(run))
+    return Mark(run[0].x, kind_of({mark.kind for mark in run}), lines, len(run))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from group_coordinator.client.work import WorkUnits
 from group_coordinator.history.rows import Join
 from group_coordinator.history.spans import Assignment, Membership
-from group_coordinator.history.timeline.condensing import Point, marks, narrow_with, together
+from group_coordinator.history.timeline.condensing import marks, narrow_with, together
 from group_coordinator.history.timeline.pieces import SEVERAL, Bar, Block, Lane, Mark, Place
 from group_coordinator.history.timeline.text import clean, counted, number_range, owned, short_id
 from group_coordinator.history.timeline.view import ALWAYS, NEVER, View
@@ -164,7 +164,7 @@ def _joins(joins: Iterable[Join], view: View, apart: float) -> Iterator[Mark]:
         lines = [line, f"requested by {join.principal}"] if join.principal else [line]
         if join.client_reason:
             lines.append(f"in its own words: {join.client_reason}")
-        points.append(Point(view.axis.x(join.at), kind, lines))
+        points.append(Mark(view.axis.x(join.at), kind, lines))
     # That one is new matters more than that others joined again.
     return marks(points, apart, min)
 
@@ -177,7 +177,7 @@ def _ends(memberships: Iterable[Membership], view: View) -> Iterator[Mark]:
         kind = each.reason if each.reason is not None and each.reason in ENDS else "unknown"
         reason = [f"in its own words: {each.client_reason}"] if each.client_reason else []
         points.append(
-            Point(view.axis.x(each.until), kind, [f"{ENDS[kind]} at {view.write(each.until)}", *reason])
+            Mark(view.axis.x(each.until), kind, [f"{ENDS[kind]} at {view.write(each.until)}", *reason])
         )
     return marks(points, _ENDS_APART, lambda kinds: kinds.pop() if len(kinds) == 1 else SEVERAL)
 

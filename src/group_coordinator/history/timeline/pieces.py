@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from group_coordinator.history.timeline.axis import Axis
@@ -90,17 +89,16 @@ class Dot(NamedTuple):
     lines: Sequence[str]
 
 
-@dataclass
-class Lane:
+class Lane(NamedTuple):
     """A member; or a static member, with all its runs one after the other."""
 
     name: str
     details: str
-    bars: list[Bar] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    joins: list[Mark] = field(default_factory=list)
-    ends: list[Mark] = field(default_factory=list)
-    waits: list[Bar] = field(default_factory=list)
+    bars: Sequence[Bar]
+    blocks: Sequence[Block]
+    joins: Sequence[Mark]
+    ends: Sequence[Mark]
+    waits: Sequence[Bar]
     """The times in which it waited for what another member still had."""
 
 
