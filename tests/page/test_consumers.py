@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Literal
 
 import msgspec
@@ -11,10 +12,11 @@ import pytest
 from group_coordinator.coordinator_state.step import Channel
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import Story
-from group_coordinator.page.group_page import View, now_part
+from group_coordinator.page.group_page import now_part
 from group_coordinator.page.html import said
 from group_coordinator.page.memory import Memory
-from group_coordinator.page.questions import targets_of
+from group_coordinator.page.pulse import Pulse
+from group_coordinator.page.questions import Questions, Sources, targets_of
 from group_coordinator.page.recent import Move, Rebalances, Recent
 from tests.brokers_log.consumers import UNRELEASED, UNREVOKED, ConsumerLog
 from tests.brokers_log.watching import Watching
@@ -46,21 +48,10 @@ def remembered(group: Consumers, *, since_event: int = 0) -> Memory:
 
 
 def shown(memory: Memory, at_ms: int, of: Literal["coordinator", "brokers"] = "coordinator") -> str:
-    picture, story = memory.picture("orders"), memory.story("orders")
-    return now_part(
-        View(
-            where={"group_id": "orders"},
-            of=of,
-            story=story,
-            picture=picture,
-            asked=None,
-            measurement=None,
-            events=memory.events("orders"),
-            since=time_of(0),
-            as_of=time_of(at_ms),
-            problem=None,
-        )
-    )
+    live = SimpleNamespace(memory=memory, pulse=Pulse(), problem=None)
+    lags = SimpleNamespace(newest=lambda _: None)
+    questions = Questions(Sources(live, lags, of=of), lambda: time_of(at_ms))
+    return now_part(questions, {"group_id": "orders"}, 3_600)
 
 
 def words(html: str) -> str:

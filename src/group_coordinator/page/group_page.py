@@ -41,12 +41,11 @@ from group_coordinator.page.html import (
     table,
     utc,
 )
-from group_coordinator.page.lags import Measured
 from group_coordinator.page.memory import Kept
-from group_coordinator.page.questions import owned_by, targets_of, when_asked
+from group_coordinator.page.questions import Questions, owned_by, targets_of, when_asked
 from group_coordinator.page.sides import Where
 
-__all__ = ["SPANS", "View", "member_link", "now_part", "past_part", "past_picker", "since_links"]
+__all__ = ["SPANS", "member_link", "now_part", "past_part", "past_picker", "since_links"]
 
 MAX_ROWS = 200
 """Members and offsets of a group that one page shows."""
@@ -66,21 +65,6 @@ _MAX_WAITS = 20
 _NOT_SHOWN = ("event_id", "event", "group_id", "at_ms", "request_id")
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as it is known now. `measurement`: the newest of its lag, even if it is old."""
-
-    where: Where
-    of: Side
-    story: Story | None
-    picture: GroupPicture | None
-    asked: Measured | None
-    measurement: Measurement | None
-    events: Sequence[Kept]
-    since: datetime
-    as_of: datetime
-    problem: str | None
-
-
 def since_links(where: Where, last: int) -> str:
     """Links that choose how far back the page looks."""
     links = (
@@ -91,41 +75,45 @@ def since_links(where: Where, last: int) -> str:
     return f'<p class="spans">The last {" · ".join(links)}</p>\n'
 
 
-def now_part(view: View) -> str:
-    """A group as it is, and what has led to that."""
-    lines = "" if view.problem is None else note(view.problem, "bad")
-    story, picture = view.story, view.picture
+def now_part(questions: Questions, where: Where, last: int) -> str:
+    """A group as it is, and what has led to that in the `last` seconds."""
+    # Groups stand still while no coordinator runs, and that may be longer than what is shown.
+    group_id, as_of = where["group_id"], questions.as_of()
+    since = as_of - timedelta(seconds=last)
+    problem, picture, story = questions.problem, questions.picture(group_id), questions.story(group_id)
+    lines = "" if problem is None else note(problem, "bad")
     if story is None:
         told = "Nothing is known of this group, now or in the last hours."
-        return part(
-            lines + note(told) + f"<p>{link('/', 'All groups')}</p>\n", fresh(view.problem, view.as_of)
-        )
+        return part(lines + note(told) + f"<p>{link('/', 'All groups')}</p>\n", fresh(problem, as_of))
     if picture is None:
         lines += note("The group no longer exists. This is what is known of its end.")
     else:
-        lines += _headline(picture, view) + _waits(story)
-    files = downloads(view.where, view.since, view.as_of)
-    member = member_link(view.where)
-    bodies = {"timeline": _picture(story, view.since, view.as_of) + files}
+        lines += _headline(picture, questions.of, where, as_of) + _waits(story)
+    member = member_link(where)
+    bodies = {"timeline": _picture(story, since, as_of) + downloads(where, since, as_of)}
     if picture is not None:
-        bodies |= {"members": _members(picture, member), "offsets": _offsets(view)}
-    bodies |= {"moves": _happened(story, view.since, view.as_of, member), "events": _events(view)}
+        # The lag only of groups that are there, because anybody may type any name into the address.
+        bodies |= {"members": _members(picture, member), "offsets": _offsets(questions, group_id, as_of)}
+    bodies |= {
+        "moves": _happened(story, since, as_of, member),
+        "events": _events(questions.kept(group_id), where),
+    }
     ways = "".join(f'<li><a href="#{name}">{_SECTIONS[name]}</a></li>' for name in bodies)
     lines += f'<nav aria-label="Parts of this page"><ul class="ways">{ways}</ul></nav>\n'
     lines += "".join(section(name, _SECTIONS[name], body) for name, body in bodies.items())
-    return part(lines, fresh(view.problem, view.as_of))
+    return part(lines, fresh(problem, as_of))
 
 
-def _headline(picture: GroupPicture, view: View) -> str:
+def _headline(picture: GroupPicture, of: Side, where: Where, as_of: datetime) -> str:
     since = time_of(picture.state_timestamp_ms)
     facts = [
-        f"{state(picture.state)} for {rounded(view.as_of - since)}, since {utc(since)} UTC",
+        f"{state(picture.state)} for {rounded(as_of - since)}, since {utc(since)} UTC",
         *_number(picture),
         counted(len(picture.members), "member"),
     ]
-    if view.of == "brokers":
+    if of == "brokers":
         facts.append("at the brokers")
-    elif "of" in view.where:
+    elif "of" in where:
         facts.append("at the coordinator")
     if picture.group_type == CONSUMER:
         facts.append("consumer protocol (KIP-848)")
@@ -223,13 +211,13 @@ def _first(of: int, what: str) -> str:
     return note(f"The first {MAX_ROWS} of {counted(of, what)}.") if of > MAX_ROWS else ""
 
 
-def _offsets(view: View) -> str:
+def _offsets(questions: Questions, group_id: str, as_of: datetime) -> str:
     """What the coordinator and the brokers were asked, and beside it what `measure-lag` has found."""
-    lines, ages = _measured(view.measurement, view.as_of)
-    asked = view.asked
+    lines, ages = _measured(questions.measurement(group_id), as_of)
+    asked = questions.asked(group_id)
     if asked is None or asked.problem is not None:
-        return lines + lag_note(None if asked is None else when_asked(asked), view.of)
-    rows = asked.rows.get(view.where["group_id"], [])
+        return lines + lag_note(None if asked is None else when_asked(asked), questions.of)
+    rows = asked.rows.get(group_id, [])
     if not rows:
         return lines + note(f"Nothing is owned or committed, as of {asked.at:%H:%M:%S} UTC.")
 
@@ -262,7 +250,7 @@ def _offsets(view: View) -> str:
         )
         for row in rows[:MAX_ROWS]
     )
-    total = asked.total(view.where["group_id"])
+    total = asked.total(group_id)
     told = f"As of {asked.at:%H:%M:%S} UTC{'' if total is None else f': {total:,} records behind'}"
     more = f"; the first {MAX_ROWS} of {len(rows):,}" if len(rows) > MAX_ROWS else ""
     return note(f"{told}{more}.") + lines + table(columns, shown, "offsets", "Offsets")
@@ -290,15 +278,15 @@ def _measured(
     return note(f"Measured {ago} ago: {told}; {measurement.trend_in_words}."), measurement.partitions
 
 
-def _events(view: View) -> str:
+def _events(events: Sequence[Kept], where: Where) -> str:
     """The newest events, the newest first."""
-    if not view.events:
+    if not events:
         return note("There were none in the last hours, except for commits of members.")
-    rows = (_event(each) for each in reversed(view.events[-_MAX_EVENTS:]))
+    rows = (_event(each) for each in reversed(events[-_MAX_EVENTS:]))
     columns = (Column("time (UTC)"), Column("event"), Column("what it says"))
-    url = address(f"{PREFIX}/group/events", **view.where)
+    url = address(f"{PREFIX}/group/events", **where)
     return (
-        (note(f"The newest {_MAX_EVENTS}.") if len(view.events) > _MAX_EVENTS else "")
+        (note(f"The newest {_MAX_EVENTS}.") if len(events) > _MAX_EVENTS else "")
         + table(columns, rows, "events", "Events")
         + f'<p class="files">For programs: <a href="{url}">JSON</a>, or as they happen at '
         f"<code>{PREFIX}/group/events/stream</code></p>\n"

@@ -10,14 +10,7 @@ from importlib.resources import files
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import timeline_html, timeline_svg
 from group_coordinator.page.group_list import groups_form, groups_part, history_part, search
-from group_coordinator.page.group_page import (
-    SPANS,
-    View,
-    now_part,
-    past_part,
-    past_picker,
-    since_links,
-)
+from group_coordinator.page.group_page import SPANS, now_part, past_part, past_picker, since_links
 from group_coordinator.page.html import AT, link, note, page, said
 from group_coordinator.page.member_page import MOST_COMMITS, member_part
 from group_coordinator.page.queries import (
@@ -28,7 +21,7 @@ from group_coordinator.page.queries import (
     TimelineQuery,
 )
 from group_coordinator.page.questions import FAILURES, Questions
-from group_coordinator.page.sides import Sides, Where
+from group_coordinator.page.sides import Sides
 from group_coordinator.page.web import Answer, BadQueryError, Query, asked, time_in
 
 __all__ = ["Site", "failed"]
@@ -88,7 +81,7 @@ class Site:
             body = picker + past_part(where, story, at, since, until, span)
             return self._whole(f"{group_id} at {at:%Y-%m-%d %H:%M}", heading + body)
         last = _seconds(query, "last", _LAST)
-        body = now_part(self._view(where, questions, last))
+        body = now_part(questions, where, last)
         if "part" in query:
             return _html(body)
         picker = past_picker(where, None, span) if questions.has_history else ""
@@ -131,24 +124,6 @@ class Site:
 
     def _side(self, query: Query) -> Questions:
         return self._sides.of(asked({"of": query["of"]} if "of" in query else {}, SideQuery).of)
-
-    def _view(self, where: Where, questions: Questions, last: int) -> View:
-        group_id, as_of = where["group_id"], questions.as_of()
-        picture = questions.picture(group_id)
-        return View(
-            where=where,
-            of=questions.of,
-            story=questions.story(group_id),
-            picture=picture,
-            # Only of groups that are there, because anybody may type any name into the address.
-            asked=None if picture is None else questions.asked(group_id),
-            measurement=questions.measurement(group_id),
-            events=questions.kept(group_id),
-            # Groups stand still while no coordinator runs, and that may be longer than what is shown.
-            since=as_of - timedelta(seconds=last),
-            as_of=as_of,
-            problem=questions.problem,
-        )
 
     def _history(self, query: Query) -> Answer:
         chosen = asked(query, HistoryGroupsQuery)
