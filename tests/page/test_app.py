@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 from wsgiref.util import setup_testing_defaults
 from wsgiref.validate import validator
 
@@ -195,6 +195,20 @@ def test_the_list_has_state_generation_members_and_lag(get: Get) -> None:
     assert words[start : start + 9] == expected
     assert "Rebalances, and the time not Stable, count since 2026-01-30 12:00:00 UTC." in words
     assert "Lag as of 12:00:00 UTC." in words
+
+
+def test_the_page_of_a_group_whose_id_is_empty_has_the_way_to_its_events(live: Live) -> None:
+    live.memory = Memory()
+    live.memory.take_picture(b"", msgspec.json.encode(GROUP | {"group_id": ""}))
+    event = {"event_id": "1", "event": "group_created", "group_id": "", "at_ms": 1}
+    live.memory.take_event(0, msgspec.json.encode(event))
+    get = getter(application(live))
+    (url,) = re.findall(r'href="(/api/v1/group/events[^"]*)"', get("/group", group_id="").body)
+    path, _, query = url.partition("?")
+    answer = get(path, **dict(parse_qsl(query, keep_blank_values=True)))
+
+    assert answer.status == "200 OK"
+    assert msgspec.json.decode(answer.body)["group_id"] == ""
 
 
 def test_the_type_is_a_column_if_there_are_both(live: Live) -> None:

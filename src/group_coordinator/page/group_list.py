@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from group_coordinator.client.lag_log import in_words
@@ -285,9 +285,10 @@ def lag_note(asked: Asked | None, of: str, what: str = "Lag") -> str:
 
 def history_part(found: HistoryGroups, query: HistoryGroupsQuery, now: datetime, sides: Sides) -> str:
     """The groups that the history of a side knows, also those that are gone."""
+    chosen: dict[str, object] = {"q": query.q or None, "of": query.of}
+    sides_urls = {it: address("/history", **chosen | {"of": it}) for it in sides.names if sides.are_both}
     chips = (
-        f'<li><a href="{address("/history", q=query.q, of=each)}"{_current(each == found.of)}>{each}</a></li>'
-        for each in (sides.names if sides.are_both else ())
+        f'<li><a href="{url}"{_current(each == found.of)}>{each}</a></li>' for each, url in sides_urls.items()
     )
     ways = "".join(chips)
     lines = f'<ul class="totals" aria-label="Sides">{ways}</ul>\n' if ways else ""
@@ -298,7 +299,6 @@ def history_part(found: HistoryGroups, query: HistoryGroupsQuery, now: datetime,
     rows = (
         (link("/group", each, **sides.where(each, found.of), at=at, span=86_400),) for each in found.group_ids
     )
-    chosen: Mapping[str, object] = {"q": query.q, "of": query.of}
     return part(
         lines
         + table([Column("group")], rows, "groups", "Groups of the past and present")

@@ -58,8 +58,8 @@ def said(value: object, otherwise: str = "none") -> str:
 
 
 def address(path: str, **query: object) -> str:
-    """An address, to stand in an attribute; what is None or empty is left out of its query."""
-    given = {name: str(value) for name, value in query.items() if value not in (None, "")}
+    """An address, to stand in an attribute; what is None is left out of its query."""
+    given = {name: str(value) for name, value in query.items() if value is not None}
     # The coordinator has written no id that cannot be encoded.
     return escape(f"{path}?{urlencode(given, errors='replace')}" if given else path)
 
@@ -71,9 +71,7 @@ def link(path: str, text: str, **query: object) -> str:
 
 def linked(path: str, body: str, **query: object) -> str:
     """The same around HTML."""
-    given = {name: str(value) for name, value in query.items() if value is not None}
-    url = f"{path}?{urlencode(given, errors='replace')}" if given else path
-    return f'<a href="{escape(url)}">{body}</a>'
+    return f'<a href="{address(path, **query)}">{body}</a>'
 
 
 def page(title: str, body: str, *, cluster: str = "", live: bool = False, history: bool = False) -> str:
