@@ -38,10 +38,6 @@ SESSION_DEFAULTS = DELTA_DEFAULTS | {
 _AT_ONCE = 4
 _FILE = "retention.txt"
 """The day on which old rows and files were last deleted, as in 2026-01-31."""
-_PROPERTIES = {
-    # Each batch leaves a file for each day it tells of. From fifty on, Delta makes one of them.
-    "delta.autoOptimize.autoCompact": "true",
-}
 
 
 def prepare_tables(spark: SparkSession, path: str) -> bool:
@@ -83,16 +79,16 @@ def _ddl(field: StructField) -> str:
 
 
 def _create(spark: SparkSession, table: Table, location: str, columns: StructType) -> None:
-    builder = (
+    (
         DeltaTable.createIfNotExists(spark)
         .location(location)
         .comment(table.comment)
         .addColumns(columns)
         .partitionedBy("day")
+        # Each batch leaves a file for each day it tells of. From fifty on, Delta makes one of them.
+        .property("delta.autoOptimize.autoCompact", "true")
+        .execute()
     )
-    for name, value in _PROPERTIES.items():
-        builder = builder.property(name, value)
-    builder.execute()
 
 
 class Retention:

@@ -63,15 +63,14 @@ class HistoryWriter:
         """Take in a batch, as `foreachBatch` hands it over. It may be one that was taken in before."""
         events = self._unknown(_parsed(records)).persist()
         try:
-            found = _summed_up(events)
-            if found.twice is not None:
+            first_ms, newest_ms, twice = _summed_up(events)
+            if twice is not None:
                 named, writer = self._settings.named, self._settings.writer
                 raise HistoryError(
-                    f"two events have the id {found.twice}, because topics were deleted and made again. Set "
+                    f"two events have the id {twice}, because topics were deleted and made again. Set "
                     f"{named('history.path')} to a new directory and {named('topics.events')}, here and at "
                     f"{writer}, to a new topic"
                 )
-            first_ms, newest_ms = found.first_ms, found.newest_ms
             if first_ms is None:
                 return Written({}, None)
             new = events.drop("is_another")
@@ -188,21 +187,15 @@ def _parsed(records: DataFrame) -> DataFrame:
     )
 
 
-class _Summary(NamedTuple):
+def _summed_up(events: DataFrame) -> tuple[int | None, int | None, str | None]:
     """The times of the first and of the newest event, in ms, and an id that two events have; or None."""
-
-    first_ms: int | None
-    newest_ms: int | None
-    twice: str | None
-
-
-def _summed_up(events: DataFrame) -> _Summary:
     (row,) = events.agg(
         F.unix_millis(F.min("at")),
         F.unix_millis(F.max("at")),
         F.min(F.when(F.col("is_another"), F.col("event_id"))),
     ).collect()
-    return _Summary(*row)
+    first_ms, newest_ms, twice = row
+    return first_ms, newest_ms, twice
 
 
 def _days(rows: DataFrame) -> list[Any]:
