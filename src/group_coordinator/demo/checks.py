@@ -23,6 +23,8 @@ from group_coordinator.demo.store import Ownership, StoredOrder
 
 __all__ = ["CHECKS", "Check", "History", "Outage", "run_checks"]
 
+_NAMED = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outage:
@@ -242,8 +244,8 @@ def _member_ids(picture: GroupPicture) -> set[str]:
     return {member.member_id for member in picture.members}
 
 
-def _few(items: Iterable[object], what: str, most: int = 5) -> str:
+def _few(items: Iterable[object], what: str) -> str:
     """Count `items`, and name the first."""
     names = sorted(str(item) for item in items)
-    named = f" ({', '.join(names[:most])}{', ...' if len(names) > most else ''})" if names else ""
+    named = f" ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''})" if names else ""
     return f"{len(names) or 'no'} {what}{named}"

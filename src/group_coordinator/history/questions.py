@@ -116,6 +116,9 @@ _BEGINS = (
 )
 _ENDS = f"to_state IN ({_AT_REST}) AND from_state NOT IN ({_AT_REST}) AND cause IS NOT NULL"
 """Whether a transition is the end of a rebalance. How long it took is not known of a group at the brokers."""
+_NUMBER = "CAST(at AS DECIMAL(26, 6))"
+_AT_MS = f"CAST({_NUMBER} * 1000 / (CAST(at + INTERVAL '1' SECOND AS DECIMAL(26, 6)) - {_NUMBER}) AS BIGINT)"
+"""A time as ms since 1970. As a number it is in seconds (Spark) or microseconds (DataFusion)."""
 
 
 # -- questions -------------------------------------------------------------------------------------------
@@ -373,8 +376,8 @@ def fleet(
         chosen += f"\n  AND it.group_id IN (SELECT group_id FROM assignments WHERE {of_topic})"
     return f"""\
 WITH steps AS (
-  SELECT group_id, at, from_state, to_state, cause, rebalance_ms, {_millis("at")} AS at_ms,
-    lead({_millis("at")}) OVER (PARTITION BY group_id ORDER BY at, log_offset) AS next_ms,
+  SELECT group_id, at, from_state, to_state, cause, rebalance_ms, {_AT_MS} AS at_ms,
+    lead({_AT_MS}) OVER (PARTITION BY group_id ORDER BY at, log_offset) AS next_ms,
     row_number() OVER (PARTITION BY group_id, cause IS NULL ORDER BY at DESC, log_offset DESC) AS place
   FROM transitions WHERE {before.has("at")}
 ), moves AS (
@@ -410,9 +413,3 @@ SELECT group_id, rebalances, last_cause, not_stable_ms,
   longest_ms, last_move, records, age_ms, trend
 FROM it WHERE true{chosen}
 ORDER BY coalesce(not_stable_ms, 0) DESC, rebalances DESC, coalesce(age_ms, 0) DESC, group_id"""
-
-
-def _millis(column: str) -> str:
-    """A time as ms since 1970. As a number it is in seconds (Spark) or microseconds (DataFusion)."""
-    number, second = (f"CAST({it} AS DECIMAL(26, 6))" for it in (column, f"{column} + INTERVAL '1' SECOND"))
-    return f"CAST({number} * 1000 / ({second} - {number}) AS BIGINT)"

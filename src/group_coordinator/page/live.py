@@ -16,7 +16,8 @@ from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.since import offsets_since, partitions_of
-from group_coordinator.page.memory import LIMITS, Limits, Memory
+from group_coordinator.history.rows import ms_of
+from group_coordinator.page.memory import Memory
 from group_coordinator.page.pulse import MAX_GAP, Pulse
 
 __all__ = ["Live"]
@@ -50,7 +51,6 @@ class Live:
         *,
         back: timedelta = timedelta(hours=6),
         max_gap: timedelta = MAX_GAP,
-        limits: Limits = LIMITS,
         writer: str = "the coordinator",
     ) -> None:
         self._groups_topic = groups_topic
@@ -59,10 +59,9 @@ class Live:
         self._writer = writer
         self._client_config = dict(client_config)
         self._back = back
-        self._limits = limits
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ui-live", daemon=True)
-        self.memory = Memory(limits)
+        self.memory = Memory()
         self.pulse = Pulse(max_gap)
         self.problem: str | None = "the topics are being read"
         """Why what is known may not be all there is; one line."""
@@ -94,14 +93,14 @@ class Live:
         config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **self._client_config, **WITHOUT_GROUP}
         with closing(KafkaConsumer(**config)) as consumer:
             self.has_connected = True
-            begin_ms = round((time.time() - self._back.total_seconds()) * 1_000)
+            begin_ms = ms_of(datetime.now(UTC) - self._back)
             partitions = self._assign(consumer, begin_ms)
             if partitions is None:
                 self._stopping.wait(_AGAIN_S)
                 return
             ends = ends_of(consumer, partitions)
             # Others go on with what was known before until as much is known again.
-            memory = Memory(self._limits, begin_ms)
+            memory = Memory(begin_ms=begin_ms)
             heard_s = time.monotonic()
             while not self._stopping.is_set():
                 for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():

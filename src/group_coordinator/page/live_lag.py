@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from kafka import KafkaConsumer
@@ -16,6 +15,7 @@ from kafka.errors import KafkaError
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.lag_log import assign_since
 from group_coordinator.client.messages import message_of
+from group_coordinator.history.rows import ms_of
 from group_coordinator.page.measurements import Measurements
 
 __all__ = ["LiveLag"]
@@ -26,20 +26,19 @@ _POLL_MS = 500
 _AGAIN_S = 2.0
 _BOOTSTRAP_MS = 3_000
 _END_S = 1.0
+_BACK = timedelta(hours=6)
 _MOST_RECORDS = 20_000
 """Measurements of groups, all together, that are read of the time before the page was started."""
 
 
 class LiveLag:
-    """Reads while the context is open. `back`: how far back in the topic it begins, if that is not too much.
+    """Reads while the context is open. It begins some hours back in the topic, if that is not too much.
 
     A topic that is not there, and brokers that are away, are waited for. Nothing is known then.
     """
 
-    def __init__(
-        self, topic: str, client_config: Mapping[str, Any], *, back: timedelta = timedelta(hours=6)
-    ) -> None:
-        self._topic, self._back = topic, back
+    def __init__(self, topic: str, client_config: Mapping[str, Any]) -> None:
+        self._topic = topic
         self._config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **client_config, **WITHOUT_GROUP}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ui-lag-topic", daemon=True)
@@ -65,7 +64,7 @@ class LiveLag:
 
     def _read(self) -> None:
         with closing(KafkaConsumer(**self._config)) as consumer:
-            since_ms = round((time.time() - self._back.total_seconds()) * 1_000)
+            since_ms = ms_of(datetime.now(UTC) - _BACK)
             ends = assign_since(consumer, self._topic, since_ms, _MOST_RECORDS)
             while ends is None and not self._stopping.wait(_AGAIN_S):
                 ends = assign_since(consumer, self._topic, since_ms, _MOST_RECORDS)

@@ -54,12 +54,10 @@ def _plain(_member_id: str, name: str) -> str:
     return name
 
 
-def timeline_html(
-    story: Story, since: datetime, until: datetime, *, moment: datetime | None = None, max_lanes: int = 100
-) -> str:
+def timeline_html(story: Story, since: datetime, until: datetime) -> str:
     """One HTML file with the timeline, and the group's rebalances as a table.
 
-    It needs nothing else, and has no script. Options and errors as of `timeline_svg`.
+    It needs nothing else, and has no script. Errors as of `timeline_svg`.
     """
     title = escape(clean(f"Group {story.group_id}"))
     return (
@@ -67,8 +65,8 @@ def timeline_html(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"{timeline_svg(story, since, until, moment=moment, max_lanes=max_lanes)}"
-        f"{rebalances_table(story, since, until)}{resets_table(story, since, until)}</body>\n</html>\n"
+        f"{timeline_svg(story, since, until)}{rebalances_table(story, since, until)}"
+        f"{resets_table(story, since, until)}</body>\n</html>\n"
     )
 
 

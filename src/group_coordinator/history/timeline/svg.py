@@ -29,6 +29,8 @@ from group_coordinator.history.timeline.view import View
 
 __all__ = ["timeline_svg"]
 
+_WIDTH = 1_200
+"""Of the picture, as everything here in pixels."""
 _GUTTER = 204
 """For the names of members."""
 _MARGIN = 18
@@ -60,18 +62,17 @@ def timeline_svg(
     until: datetime,
     *,
     moment: datetime | None = None,
-    width: int = 1200,
     max_lanes: int = 100,
 ) -> str:
     """Draw what happened to a group from `since` to `until`, up to which the story has to be known.
 
-    `moment`: a time to be marked. `width` in pixels, at least 480. With more members than `max_lanes`, those
-    are shown that were in for longest. Things that would be too narrow to be told apart are drawn as one,
-    which says how many they are. Raises ValueError if `since` is not before `until`.
+    `moment`: a time to be marked. With more members than `max_lanes`, those are shown that were in for
+    longest. Things that would be too narrow to be told apart are drawn as one, which says how many they are.
+    Raises ValueError if `since` is not before `until`.
     """
     if since >= until:
         raise ValueError(f"a timeline needs some time: {since.isoformat()} is not before {until.isoformat()}")
-    axis = Axis(since, until, _GUTTER, max(width, 480) - _MARGIN)
+    axis = Axis(since, until, _GUTTER, _WIDTH - _MARGIN)
     return "".join(_Drawing(story.group_id, _laid_out(View(story, axis), max_lanes), moment).pieces())
 
 
