@@ -53,10 +53,6 @@ class HistoryReader:
         self._as_of = as_of if as_of is None else _with_zone(as_of)
 
     @cached_property
-    def _tables(self) -> Mapping[str, DeltaTable | None]:
-        return {table.name: self._open(table) for table in ALL_TABLES}
-
-    @cached_property
     def _builder(self) -> QueryBuilder:
         """Runs queries over the tables; for each of them once is enough."""
         builder = QueryBuilder()
@@ -154,7 +150,7 @@ class HistoryReader:
 
     def _register(self, builder: QueryBuilder, table: Table) -> None:
         """Make a table known. A column that the writer has not added to it yet is null."""
-        name, stored = table.name, self._tables[table.name]
+        name, stored = table.name, self._open(table)
         there = set() if stored is None else {field.name for field in stored.schema().fields}
         types = table.types.items()
         missing = ", ".join(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.history.errors import HistoryError
@@ -70,12 +70,9 @@ def _prepare(spark: SparkSession, path: str, table: Table) -> bool:
                 "set history.path to a directory of its own"
             )
     if missing:
-        spark.sql(f"ALTER TABLE delta.`{location}` ADD COLUMNS ({', '.join(map(_ddl, missing))})")
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in missing)
+        spark.sql(f"ALTER TABLE delta.`{location}` ADD COLUMNS ({columns})")
     return False
-
-
-def _ddl(field: StructField) -> str:
-    return f"{field.name} {field.dataType.simpleString()}"
 
 
 def _create(spark: SparkSession, table: Table, location: str, columns: StructType) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from group_coordinator.client.lag_log import Measurement
 from group_coordinator.coordinator_state.responses import GroupPicture
-from group_coordinator.history.story import LagPoint
+from group_coordinator.history.story import LagPoint, Story
 
 __all__ = [
     "Asked",
@@ -30,6 +30,7 @@ __all__ = [
     "Problem",
     "Side",
     "Status",
+    "Timeline",
     "Totals",
 ]
 
@@ -203,6 +204,14 @@ class GroupLag(msgspec.Struct, frozen=True):
     asked: PartitionsAsked
     measured: Measurement | None
     points: list[LagPoint]
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """The story of a group from `since` to `until`, with all that lasted when that began."""
+
+    since: datetime
+    until: datetime
+    story: Story
 
 
 class Events(msgspec.Struct, frozen=True):

@@ -6,13 +6,11 @@ It stands below `/api/v1`. Fields may be added there. Any other change gets anot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import msgspec
 
-from group_coordinator.history.story import Story
 from group_coordinator.page.answers import (
     Events,
     Group,
@@ -22,6 +20,7 @@ from group_coordinator.page.answers import (
     HistoryGroups,
     Problem,
     Status,
+    Timeline,
 )
 from group_coordinator.page.queries import (
     EventsQuery,
@@ -37,19 +36,11 @@ from group_coordinator.page.sides import Sides
 from group_coordinator.page.stream import Streams, TooManyStreamsError
 from group_coordinator.page.web import Answer, Query, asked
 
-__all__ = ["JSON", "OPERATIONS", "PREFIX", "PROBLEM", "STREAM", "Api", "Operation", "Timeline", "problem"]
+__all__ = ["JSON", "OPERATIONS", "PREFIX", "PROBLEM", "STREAM", "Api", "Operation", "problem"]
 
 PREFIX = "/api/v1"
 JSON, PROBLEM, STREAM = "application/json", "application/problem+json", "text/event-stream"
 _FAILURES = FAILURES | {TooManyStreamsError: HTTPStatus.SERVICE_UNAVAILABLE}
-
-
-class Timeline(msgspec.Struct, frozen=True):
-    """The story of a group from `since` to `until`, with all that lasted when that began."""
-
-    since: datetime
-    until: datetime
-    story: Story
 
 
 class Operation(NamedTuple):
@@ -94,7 +85,7 @@ class Api:
             "/groups": sides.groups,
             "/group": lambda query: sides.of(query.of).group(query.group_id),
             "/group/lag": lambda query: sides.of(query.of).lag(query.group_id),
-            "/group/timeline": self._timeline,
+            "/group/timeline": lambda query: sides.of(query.of).timeline(query),
             "/group/events": lambda query: sides.of(query.of).events(query),
             "/group/events/stream": self._stream,
             "/history/groups": lambda query: sides.of(query.of).history_groups(query),
@@ -121,10 +112,6 @@ class Api:
         return Answer(
             answer if operation.kind == STREAM else msgspec.json.encode(answer), kind=operation.kind
         )
-
-    def _timeline(self, query: TimelineQuery) -> Timeline:
-        story, since, until = self._sides.of(query.of).timeline(query)
-        return Timeline(since, until, story)
 
     def _stream(self, query: EventsQuery) -> Iterator[bytes]:
         questions = self._sides.of(query.of)

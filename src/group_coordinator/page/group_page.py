@@ -204,11 +204,9 @@ def _members(picture: GroupPicture, link_to: MemberLink) -> str:
         *(Column("member id"), Column("instance")),
         *(Column("host"), Column("session", is_number=True)),
     )
-    return _first(len(picture.members), "member") + table(columns, rows, "members", "Members")
-
-
-def _first(of: int, what: str) -> str:
-    return note(f"The first {MAX_ROWS} of {counted(of, what)}.") if of > MAX_ROWS else ""
+    every = len(picture.members)
+    first = note(f"The first {MAX_ROWS} of {counted(every, 'member')}.") if every > MAX_ROWS else ""
+    return first + table(columns, rows, "members", "Members")
 
 
 def _offsets(questions: Questions, group_id: str, as_of: datetime) -> str:

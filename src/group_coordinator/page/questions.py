@@ -37,6 +37,7 @@ from group_coordinator.page.answers import (
     Partition,
     PartitionsAsked,
     Side,
+    Timeline,
 )
 from group_coordinator.page.lags import Lags, Measured
 from group_coordinator.page.live import Live
@@ -217,18 +218,18 @@ class Questions:
 
     # -- the past ----------------------------------------------------------------------------------------
 
-    def timeline(self, query: TimelineQuery) -> tuple[Story, datetime, datetime]:
-        """The story of a group over a time, and that time."""
+    def timeline(self, query: TimelineQuery) -> Timeline:
+        """The story of a group over a time."""
         until = self.now() if query.to is None else time_in("to", query.to)
         since = until - timedelta(hours=1) if query.from_ is None else time_in("from", query.from_)
         if not since < until <= since + _LONGEST:
             raise BadQueryError(f"from must be before to, by at most {_LONGEST.days} days")
         if query.past:
-            return self.past_story(query.group_id, since, until)[0], since, until
+            return Timeline(since, until, self.past_story(query.group_id, since, until)[0])
         story = self.story(query.group_id)
         if story is None:
             raise NotFoundError(f"nothing is known of group {query.group_id!r}")
-        return story, since, until
+        return Timeline(since, until, story)
 
     def past_story(self, group_id: str, since: datetime, until: datetime) -> tuple[Story, datetime | None]:
         """The story as the history has it, and up to when it knows anything."""

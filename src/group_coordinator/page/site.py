@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from importlib.resources import files
 
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline import timeline_html, timeline_svg
+from group_coordinator.page.answers import Timeline
 from group_coordinator.page.group_list import groups_form, groups_part, history_part, search
 from group_coordinator.page.group_page import SPANS, now_part, past_part, past_picker, since_links
 from group_coordinator.page.html import AT, link, note, page, said
@@ -134,18 +135,21 @@ class Site:
         return self._whole("History", f"<h1>Groups of the past and present</h1>\n{body}")
 
     def _svg(self, query: Query) -> Answer:
-        story, since, until = self._timeline(query)
-        body = timeline_svg(story, since, until)
+        shown = self._timeline(query)
+        body = timeline_svg(shown.story, shown.since, shown.until)
         return Answer(
             body.encode(errors="replace"), kind="image/svg+xml; charset=utf-8", headers=_file("timeline.svg")
         )
 
     def _html(self, query: Query) -> Answer:
-        story, since, until = self._timeline(query)
-        return _html(timeline_html(story, since, until), _file("timeline.html"))
+        shown = self._timeline(query)
+        return _html(timeline_html(shown.story, shown.since, shown.until), _file("timeline.html"))
 
-    def _timeline(self, query: Query) -> tuple[Story, datetime, datetime]:
-        return self._side(query).timeline(_timeline_query(query))
+    def _timeline(self, query: Query) -> Timeline:
+        questions, given = self._side(query), {"group_id": _group_id(query)}
+        given |= {name: query[name] for name in ("from", "to") if name in query}
+        given["past"] = "true" if "past" in query else "false"
+        return questions.timeline(asked(given, TimelineQuery))
 
     def _whole(self, title: str, body: str, *, live: bool = False) -> Answer:
         return _html(
@@ -181,11 +185,6 @@ def _seconds(query: Query, name: str, default: int) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) not in SPANS:
         raise BadQueryError(f"{name} must be one of {', '.join(map(str, SPANS))}")
     return int(text)
-
-
-def _timeline_query(query: Query) -> TimelineQuery:
-    given = {"group_id": _group_id(query), **{name: query[name] for name in ("from", "to") if name in query}}
-    return asked(given | {"past": "true" if "past" in query else "false"}, TimelineQuery)
 
 
 def _file(name: str) -> tuple[tuple[str, str], ...]:

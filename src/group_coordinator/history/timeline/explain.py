@@ -202,7 +202,7 @@ class Explainer:
             began = min(began, last.at - timedelta(milliseconds=last.rebalance_ms))
         joins = self._joined(max((began, -1), before), last.place)
         phases = _phases(joins)
-        count = self._members_at(last.at) if is_over else None
+        come, gone = (bisect_right(times, last.at) for times in (self._come_times, self._gone_times))
         return Rebalance(
             began,
             last.at if is_over else None,
@@ -210,11 +210,8 @@ class Explainer:
             self._who(first),
             phases[-1][-1] if phases and len(phases[-1]) > 1 else None,
             joins,
-            count,
+            come - gone if is_over else None,
         )
-
-    def _members_at(self, at: datetime) -> int:
-        return bisect_right(self._come_times, at) - bisect_right(self._gone_times, at)
 
     def _who(self, move: Transition) -> list[str]:
         """The members that made the group rebalance: those that went or joined in that very moment."""

@@ -39,7 +39,8 @@ def lanes(view: View, most: int) -> tuple[list[Lane], int]:
     Of more than `most` those are left out that were in for the shortest time.
     """
     every = _rows_of_lanes(view)
-    by_time = sorted(range(len(every)), key=lambda i: -_seen_s(every[i], view))
+    seen = [sum(view.place(each).width for each in rows.memberships) for rows in every]
+    by_time = sorted(range(len(every)), key=lambda i: -seen[i])
     shown = [every[i] for i in sorted(by_time[:most])]
     narrow = narrow_with(len(shown), view.axis.right - view.axis.left)
     return [_lane(rows, view, narrow) for rows in shown], len(every) - len(shown)
@@ -95,10 +96,6 @@ def _rows_of_lanes(view: View) -> list[_Rows]:
 
 def _follows(member: Membership, before: Membership) -> bool:
     return before.until is not None and member.since is not None and before.until <= member.since
-
-
-def _seen_s(rows: _Rows, view: View) -> float:
-    return sum(view.place(each).width for each in rows.memberships)
 
 
 def _lane(rows: _Rows, view: View, narrow: float) -> Lane:
