@@ -16,10 +16,17 @@ from group_coordinator.client.foreign import Records
 from group_coordinator.client.work import assigned_partitions
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
+from group_coordinator.coordinator_state.events import (
+    AnyEvent,
+    AssignmentPropagated,
+    GenerationCompleted,
+    MemberAssigned,
+    StateChanged,
+)
 from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import GroupPicture
-from group_coordinator.history.rows import GenerationMember, Transition, read_event, time_of
+from group_coordinator.history.rows import read_event, time_of
 from group_coordinator.history.spans import Assignment, Membership, Wait
 from group_coordinator.history.story import Story
 from group_coordinator.page.recent import Move, Rebalances, Recent
@@ -353,47 +360,30 @@ def _completed(story: Story, picture: GroupPicture) -> Story:
             membership.group_instance_id = member.group_instance_id
     if picture.group_type == CONSUMER:
         _complete_consumers(story, picture)
-    if story.transitions:
-        return story
-    since = time_of(picture.state_timestamp_ms)
+    if not story.transitions:
+        told = Story.of_events(story.group_id, ((-1, event) for event in _events_of(picture)))
+        story.transitions += told.transitions
+        story.generations += told.generations
+        story.assignments += told.assignments
+    return story
+
+
+def _events_of(picture: GroupPicture) -> Iterator[AnyEvent]:
+    """The events that would tell what the picture does: the state, and who has what in a classic group."""
     of_event: dict[str, Any] = {
-        "event_id": "",
-        "at": since,
-        "log_offset": -1,
-        "group_id": story.group_id,
+        "at_ms": picture.state_timestamp_ms,
+        "group_id": picture.group_id,
         "generation_id": picture.generation_id,
     }
-    story.transitions.append(
-        Transition(
-            **of_event, from_state="", to_state=picture.state, reason="", cause=None, rebalance_ms=None
-        )
-    )
+    yield StateChanged(**of_event, from_="", to=picture.state, reason="")
     if picture.state != GroupState.STABLE or picture.group_type == CONSUMER:
-        return story
-    for member in picture.members:
-        story.generations.append(
-            GenerationMember(
-                **of_event,
-                member_id=member.member_id,
-                is_leader=member.member_id == picture.leader,
-                protocol_type=picture.protocol_type or "",
-                protocol_name=picture.protocol_name or "",
-            )
-        )
-        partitions = assigned_partitions(picture.protocol_type or "", member.member_assignment)
-        for topic, partition in [(None, None)] if partitions is None else dict.fromkeys(partitions):
-            story.assignments.append(
-                Assignment(
-                    group_id=story.group_id,
-                    since=since,
-                    begun_by="",
-                    generation_id=picture.generation_id,
-                    member_id=member.member_id,
-                    topic=topic,
-                    partition=partition,
-                )
-            )
-    return story
+        return
+    of_event["protocol_type"] = picture.protocol_type or ""
+    members = [each.member_id for each in picture.members]
+    name, leader = picture.protocol_name or "", picture.leader or ""
+    yield GenerationCompleted(**of_event, protocol_name=name, leader=leader, members=members)
+    assigned = [MemberAssigned(each.member_id, each.member_assignment) for each in picture.members]
+    yield AssignmentPropagated(**of_event, assignments=assigned)
 
 
 def _complete_consumers(story: Story, picture: GroupPicture) -> None:
