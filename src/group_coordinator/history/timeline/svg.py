@@ -52,6 +52,17 @@ _BOTTOM_AXIS = 12
 """From so many lanes on there is a second axis, below."""
 _LETTER = 5.6
 """Of the legend's own words, in a proportional font."""
+_WORDS = {
+    "Stable": "Stable",
+    "PreparingRebalance": "join phase",
+    "CompletingRebalance": "sync phase",
+    "Assigning": "assigning",
+    "Reconciling": "reconciling",
+    SEVERAL: "several rebalances",
+    "Empty": "Empty",
+    OUTAGE: OUTAGE,
+}
+"""The words for states in the legend, in its order."""
 _HAIR = 2.0
 """Nothing narrower can be seen."""
 
@@ -209,41 +220,17 @@ class _Drawing:
     def _legend_entries(self) -> Iterator[tuple[str, str]]:
         lanes = self._picture.lanes
         states = {each.state for each in (*self._picture.segments, *self._picture.outages)}
-        words = (
-            ("Stable", "Stable"),
-            ("PreparingRebalance", "join phase"),
-            ("CompletingRebalance", "sync phase"),
-            ("Assigning", "assigning"),
-            ("Reconciling", "reconciling"),
-            (SEVERAL, "several rebalances"),
-            ("Empty", "Empty"),
-            (OUTAGE, OUTAGE),
-        )
-        for state, word in words:
-            if state in states:
-                yield _swatch(*STATES[state]), word
+        yield from ((_swatch(*STATES[each]), word) for each, word in _WORDS.items() if each in states)
         blocks = [block for lane in lanes for block in lane.blocks]
         if blocks:
             is_consumer = any(block.number == "epoch" for block in blocks)
             yield _swatch("o0", ""), "owned, by epoch" if is_consumer else "owned, by generation"
-        others = (
-            (
-                any(lane.bars for lane in lanes),
-                _swatch("bar", "", '<path class="cap" d="M0-5V5"/>'),
-                "member",
-            ),
-            (
-                any(block.leads for block in blocks),
-                '<rect class="lead" y="-2" width="12" height="3"/>',
-                "leader",
-            ),
-            (
-                any(lane.waits for lane in lanes),
-                '<path class="wait" d="M0 0H13"/>',
-                "waits for what another one holds",
-            ),
-        )
-        yield from ((shape, word) for is_there, shape, word in others if is_there)
+        if any(lane.bars for lane in lanes):
+            yield _swatch("bar", "", '<path class="cap" d="M0-5V5"/>'), "member"
+        if any(block.leads for block in blocks):
+            yield '<rect class="lead" y="-2" width="12" height="3"/>', "leader"
+        if any(lane.waits for lane in lanes):
+            yield '<path class="wait" d="M0 0H13"/>', "waits for what another one holds"
         joins = {mark.kind for lane in lanes for mark in lane.joins}
         for kind in ("joined", "rejoined"):
             if kind in joins:
