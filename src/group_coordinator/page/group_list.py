@@ -16,6 +16,7 @@ from group_coordinator.page.html import (
     address,
     choice,
     field,
+    hidden,
     link,
     more,
     note,
@@ -68,9 +69,7 @@ _LINE_WIDTH, _LINE_HEIGHT, _LINE_POINTS = 96, 18, 32
 
 def search(text: str, path: str, label: str, fields: str = "", **others: str) -> str:
     """A form to choose groups; what else was chosen stays. `fields`: more of them, as HTML."""
-    kept = "".join(
-        f'<input type="hidden" name="{name}" value="{said(each)}">' for name, each in others.items() if each
-    )
+    kept = hidden({name: each for name, each in others.items() if each})
     return (
         f'<form action="{path}" method="get" role="search" class="search">{field(label, "q", text)}'
         f"{fields}{kept}<button>Search</button></form>\n"

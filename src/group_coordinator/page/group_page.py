@@ -28,7 +28,9 @@ from group_coordinator.page.group_list import age_in_words, fresh, lag_note
 from group_coordinator.page.html import (
     Column,
     address,
+    choice,
     field,
+    hidden,
     link,
     linked,
     note,
@@ -319,18 +321,11 @@ def member_link(where: Where, **view: object) -> MemberLink:
 def past_picker(where: Where, at: datetime | None, span: int) -> str:
     """A form to choose a moment, and how much around it."""
     value = "" if at is None else utc(at)
-    options = "".join(
-        f'<option value="{seconds}"{" selected" if seconds == span else ""}>{said(text)}</option>'
-        for seconds, text in SPANS.items()
-    )
-    hidden = "".join(
-        f'<input type="hidden" name="{name}" value="{escape(each)}">' for name, each in where.items()
-    )
+    spans = {str(seconds): text for seconds, text in SPANS.items()}
     moment = field("Moment (UTC)", "at", value, "text", 'required placeholder="2026-01-31 14:05" ')
     return (
         '<form action="/group" method="get" class="past">'
-        f"{hidden}{moment} "
-        f'<label>Show <select name="span">{options}</select> around it</label> '
+        f"{hidden(where)}{moment} {choice('Show', 'span', str(span), spans, ' around it')} "
         "<button>Look at the past</button>"
         + ("" if at is None else f" {link('/group', 'back to now', **where)}")
         + "</form>\n"

@@ -16,6 +16,7 @@ __all__ = [
     "address",
     "choice",
     "field",
+    "hidden",
     "link",
     "linked",
     "more",
@@ -157,13 +158,20 @@ def field(label: str, name: str, value: str, kind: str = "search", others: str =
     )
 
 
-def choice(label: str, name: str, value: str, options: Mapping[str, str]) -> str:
-    """A field of a form that takes one of several values, with its label."""
+def hidden(fields: Mapping[str, str]) -> str:
+    """Fields of a form that nobody sees."""
+    return "".join(
+        f'<input type="hidden" name="{name}" value="{escape(each)}">' for name, each in fields.items()
+    )
+
+
+def choice(label: str, name: str, value: str, options: Mapping[str, str], after: str = "") -> str:
+    """A field of a form that takes one of several values, with its label. `after`: more of the label."""
     told = "".join(
         f'<option value="{escape(each)}"{" selected" if each == value else ""}>{said(text)}</option>'
         for each, text in options.items()
     )
-    return f'<label>{said(label)} <select name="{name}">{told}</select></label>'
+    return f'<label>{said(label)} <select name="{name}">{told}</select>{after}</label>'
 
 
 def more(path: str, offset: int, shown: int, matching: int, limit: int, **query: object) -> str:

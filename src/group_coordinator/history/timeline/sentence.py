@@ -9,7 +9,7 @@ import msgspec
 __all__ = ["Sentence"]
 
 
-class Sentence(msgspec.Struct, frozen=True, omit_defaults=False):
+class Sentence(msgspec.Struct, frozen=True):
     """A statement in words that can be shown, with its evidence.
 
     `event_id`: the event that says so. `log_offset`: its place in its partition of the topic of events.

@@ -44,7 +44,6 @@ _LAG = 58
 """For the line of the lag, where there is one."""
 _LAG_HIT = 8.0
 """Width of what the mouse has to meet."""
-_LEGEND = 30
 _TEXT, _SMALL = 11.0, 10.0
 _ROOMY = 24
 """Up to so many lanes each has two lines of text."""
