@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Self
 
 import msgspec
@@ -17,82 +16,51 @@ from group_coordinator.coordinator_state.topics import EVENTS, GROUPS
 
 __all__ = ["Observer", "partitions_in"]
 
-_POLL_MS = 100
+_POLL_MS = 20
 
 
 class Observer:
-    """Follows a topic of pictures and one of events from the beginning, while the context is open."""
+    """Follows a topic of pictures and one of events from the beginning: each look reads what is new."""
 
     def __init__(
         self, bootstrap_servers: str, group_id: str, groups_topic: str = GROUPS, events_topic: str = EVENTS
     ) -> None:
         self._group_id, self._groups_topic, self._events_topic = group_id, groups_topic, events_topic
-        self._lock = threading.Lock()
         self._events: dict[str, AnyEvent] = {}
         self._newest = Newest()
-        self._picture: GroupPicture | None = None
-        self._failure: Exception | None = None
-        self._closing = False
+        self.picture: GroupPicture | None = None
+        """The newest picture of the group, None before there is one."""
         self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap_servers, group_id=None, auto_offset_reset="earliest"
         )
-        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        topics = self._groups_topic, self._events_topic
+        self._consumer.assign([each for topic in topics for each in partitions_there(self._consumer, topic)])
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closing = True
-        self._thread.join()
         self._consumer.close()
-
-    @property
-    def picture(self) -> GroupPicture | None:
-        """The newest picture of the group, None before there is one."""
-        with self._lock:
-            self._check()
-            return self._picture
 
     @property
     def events(self) -> list[AnyEvent]:
         """All events of the group so far, each once: the coordinator may repeat some after a crash."""
-        with self._lock:
-            self._check()
-            return list(self._events.values())
+        return list(self._events.values())
 
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            self._consumer.assign(
-                [
-                    partition
-                    for topic in (self._groups_topic, self._events_topic)
-                    for partition in partitions_there(self._consumer, topic)
-                ]
-            )
-            while not self._closing:
-                for records in self._consumer.poll(timeout_ms=_POLL_MS).values():
-                    for record in records:
-                        self._take(record)
-        except Exception as error:  # noqa: BLE001 - it is raised again where somebody looks
-            with self._lock:
-                self._failure = error
+    def look(self) -> None:
+        """Read what is new. Raises a KafkaError."""
+        for records in self._consumer.poll(timeout_ms=_POLL_MS).values():
+            for record in records:
+                self._take(record)
 
     def _take(self, record: Any) -> None:
         if record.key != self._group_id.encode():
             return
-        with self._lock:
-            if record.topic == self._groups_topic:
-                if not self._newest.take(record.key, record.headers):
-                    return
-                self._picture = _pictures.decode(record.value) if record.value else None
-            else:
-                event = _events.decode(record.value)
-                self._events.setdefault(event.event_id, event)
+        if record.topic == self._events_topic:
+            event = _events.decode(record.value)
+            self._events.setdefault(event.event_id, event)
+        elif self._newest.take(record.key, record.headers):
+            self.picture = _pictures.decode(record.value) if record.value else None
 
 
 _pictures = msgspec.json.Decoder(GroupPicture)

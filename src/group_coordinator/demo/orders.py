@@ -7,6 +7,7 @@ import threading
 from typing import Self
 
 from kafka import KafkaProducer
+from kafka.producer.future import FutureRecordMetadata
 
 __all__ = ["Orders"]
 
@@ -20,10 +21,8 @@ class Orders:
         self._topic = topic
         self._interval_s = 1 / per_second
         self._producer = KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all")
-        self._lock = threading.Lock()
-        self._written: list[int] = []
-        self._sent = 0
-        self._failure: BaseException | None = None
+        self._sent: list[FutureRecordMetadata] = []
+        self._failure: Exception | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orders", daemon=True)
 
@@ -37,10 +36,11 @@ class Orders:
     @property
     def written(self) -> list[int]:
         """Numbers of the orders that Kafka has acknowledged. Raises what has made one fail."""
-        with self._lock:
-            if self._failure is not None:
-                raise self._failure
-            return list(self._written)
+        sent = list(self._sent)
+        failures = [self._failure, *(each.exception for each in sent if each.failed())]
+        for error in filter(None, failures):
+            raise error
+        return [number for number, each in enumerate(sent, 1) if each.succeeded()]
 
     def stop(self) -> None:
         """Write no more, and return when everything sent is acknowledged (or has failed)."""
@@ -50,23 +50,9 @@ class Orders:
 
     def _run(self) -> None:
         try:
-            self._send_all()
+            while not self._stopping.wait(self._interval_s):
+                number = len(self._sent) + 1
+                key, value = f"customer-{number % _CUSTOMERS}", json.dumps({"order": number})
+                self._sent.append(self._producer.send(self._topic, key=key.encode(), value=value.encode()))
         except Exception as error:  # noqa: BLE001 - it is raised again where somebody looks
-            self._failed(error)
-
-    def _send_all(self) -> None:
-        while not self._stopping.wait(self._interval_s):
-            self._sent += 1
-            number = self._sent
-            key = f"customer-{number % _CUSTOMERS}".encode()
-            future = self._producer.send(self._topic, key=key, value=json.dumps({"order": number}).encode())
-            future.add_callback(lambda _, number=number: self._acknowledged(number))
-            future.add_errback(self._failed)
-
-    def _acknowledged(self, number: int) -> None:
-        with self._lock:
-            self._written.append(number)
-
-    def _failed(self, error: BaseException) -> None:
-        with self._lock:
-            self._failure = self._failure or error
+            self._failure = error

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -252,10 +252,7 @@ class Stage:
     def kill_worker(self, name: str) -> None:
         """Kill a worker, and return when the coordinator has noticed."""
         self.workers.pop(name).kill()
-        self.wait_for(f"{name}'s session to expire", lambda: self._is_out(name), _REBALANCE_TIMEOUT_S)
-
-    def _is_out(self, name: str) -> bool:
-        return any(isinstance(event, MemberRemoved) and event.client_id == name for event in self.events)
+        self.wait_for(f"{name}'s session to expire", lambda: _is_out(name, self.events), _REBALANCE_TIMEOUT_S)
 
     def wait_for_work(self) -> None:
         """Return when the workers that run share all partitions evenly and have worked for a while."""
@@ -319,24 +316,26 @@ class Stage:
         command = self._console_command(name, _BROKERS_GROUP, self._broker.bootstrap_servers)
         self._at_broker = self._run(name, command)
         self.wait_for("observe to watch", self._is_watching, _START_TIMEOUT_S)
-        self._brokers_observer = self._stack.enter_context(
+        self._brokers_observer = seen = self._stack.enter_context(
             Observer(self._broker.bootstrap_servers, _BROKERS_GROUP, BROKERS_GROUPS, BROKERS_EVENTS)
         )
-        self.wait_for(f"{name} to be seen", lambda: self._brokers_state() == "Stable", _START_TIMEOUT_S)
+        self.wait_for(
+            f"{name} to be seen",
+            lambda: seen.picture is not None and seen.picture.state == "Stable",
+            _START_TIMEOUT_S,
+        )
 
     def kill_at_broker(self) -> None:
         """Kill it, and return when the broker has noticed and `observe` has told of it."""
         self._at_broker.kill()
-        what = f"the broker to expire {self._at_broker.name}"
-        self.wait_for(what, lambda: self._brokers_state() == "Empty", _REBALANCE_TIMEOUT_S)
+        name = self._at_broker.name
+        self.wait_for(
+            f"the broker to expire {name}", lambda: _is_out(name, self.brokers_events), _REBALANCE_TIMEOUT_S
+        )
 
     def _is_watching(self) -> bool:
         said = self._observe_says.lines() if self._observe_says else ()
         return any("watching the groups at" in line for line in said)
-
-    def _brokers_state(self) -> str | None:
-        picture = self._brokers_observer.picture if self._brokers_observer is not None else None
-        return None if picture is None else picture.state
 
     @property
     def brokers_events(self) -> list[AnyEvent]:
@@ -376,6 +375,8 @@ class Stage:
                 raise StoryError(f"{child.name} ended by itself, with exit code {child.exit_code}", child.log)
         for console in self._consoles:
             console.take()
+        for observer in filter(None, (self._observer, self._brokers_observer)):
+            observer.look()
         if self.screen.status.coordinator == "starting":
             self._hear_coordinator()
         status, totals = self.screen.status, self.store.totals()
@@ -406,6 +407,10 @@ class Stage:
         child = Child(name, command, self._directory / f"{name}.log", environment)
         self._children.append(child)
         return child
+
+
+def _is_out(name: str, events: Iterable[AnyEvent]) -> bool:
+    return any(isinstance(event, MemberRemoved) and event.client_id == name for event in events)
 
 
 def _stop_broker(broker: EmbeddedBroker, starting: Future[None]) -> None:
