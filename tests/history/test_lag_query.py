@@ -30,7 +30,7 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, once: bool) -> None:
         self.now_s, self.is_there, self.queries = 1_000.0, False, list[Query]()
-        monkeypatch.setattr(lag_query, "start_lag_query", self._start)
+        monkeypatch.setattr(lag_query, "start_query", self._start)
         monkeypatch.setattr(lag_query.time, "monotonic", lambda: self.now_s)
         settings = HistorySettings(history_path="/nowhere")
         self.it = LagQuery(cast("Any", None), settings, {}, lambda _: None, once=once)

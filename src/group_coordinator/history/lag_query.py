@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from kafka.errors import KafkaError, NoError
 
 from group_coordinator.client.messages import message_of
+from group_coordinator.history.identity import LAG_CHECKPOINT
 from group_coordinator.history.lag_writer import LagWriter
-from group_coordinator.history.query import start_lag_query
+from group_coordinator.history.query import start_query
 from group_coordinator.history.tables import LAG
 from group_coordinator.history.writer import Written
 from group_coordinator.jobs.connection import UnreachableError, admin_client
@@ -29,6 +30,9 @@ __all__ = ["LagQuery"]
 _log = logging.getLogger(__name__)
 _PATIENCE = {"bootstrap_timeout_ms": 3_000, "request_timeout_ms": 5_000}
 """The end of the job has to wait for as long."""
+_QUERY_NAME = "group-coordinator-history-lag"
+_MOST_MEASUREMENTS = 20_000
+"""Of one batch: each may tell of many partitions."""
 _AGAIN_S = 60.0
 """Between two looks for the topic, and before a query that has failed is started again."""
 
@@ -70,7 +74,18 @@ class LagQuery:
             return False
         self._due_s = float("inf") if self._once else time.monotonic() + _AGAIN_S
         if self._is_there():
-            self._query = start_lag_query(self._spark, self._settings, self._take, once=self._once)
+            settings = self._settings
+            interval_ms = max(settings.history_interval_ms, settings.history_lag_interval_ms)
+            self._query = start_query(
+                self._spark,
+                settings,
+                self._take,
+                _QUERY_NAME,
+                topic=settings.topics_lag,
+                checkpoint=LAG_CHECKPOINT,
+                most=_MOST_MEASUREMENTS,
+                interval_ms=None if self._once else interval_ms,
+            )
         return self._query is not None
 
     def stop(self) -> None:

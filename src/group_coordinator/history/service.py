@@ -20,11 +20,11 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.places import offsets_at
 from group_coordinator.checkpoints.topics import ids_of, topics_of
 from group_coordinator.history.errors import HistoryError
-from group_coordinator.history.identity import claim_history
+from group_coordinator.history.identity import CHECKPOINT, claim_history
 from group_coordinator.history.lag_query import LagQuery
 from group_coordinator.history.metrics import HistoryMetrics
 from group_coordinator.history.places import place_of
-from group_coordinator.history.query import QUERY_NAME, start_query
+from group_coordinator.history.query import start_query
 from group_coordinator.history.storage import SESSION_DEFAULTS, Retention, prepare_tables
 from group_coordinator.history.tables import EVENTS
 from group_coordinator.history.writer import HistoryWriter
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["write_history"]
 
 _log = logging.getLogger(__name__)
+_QUERY_NAME = "group-coordinator-history"
 _LOOK_S = 0.2
 _KAFKAS_ERRORS = "org.apache.kafka.common.errors."
 _LATE_MS = 120_000
@@ -130,15 +131,15 @@ class _Vitals:
 
     def __init__(self, settings: HistorySettings) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = HistoryMetrics(self.registry, QUERY_NAME)
-        self.batches = BatchWatch(QUERY_NAME, may_idle=True)
+        self.metrics = HistoryMetrics(self.registry, _QUERY_NAME)
+        self.batches = BatchWatch(_QUERY_NAME, may_idle=True)
         self.health = Health(self.batches, settings.history_interval_ms + _LATE_MS)
 
     def begin(self, spark: SparkSession) -> None:
         """Listen to the session's queries."""
         ProcessCollector(registry=self.registry)
         for listener in (
-            BatchMetrics(self.registry, QUERY_NAME, is_stateful=False),
+            BatchMetrics(self.registry, _QUERY_NAME, is_stateful=False),
             self.metrics,
             self.batches,
         ):
@@ -180,7 +181,16 @@ def _write(
             raise
 
     vitals.batches.restart()
-    query = start_query(spark, settings, take, once=once)
+    query = start_query(
+        spark,
+        settings,
+        take,
+        _QUERY_NAME,
+        topic=settings.topics_events,
+        checkpoint=CHECKPOINT,
+        most=settings.history_max_events,
+        interval_ms=None if once else settings.history_interval_ms,
+    )
     if once:
         say(f"writing all events to {settings.history_path}, which takes ten seconds or more")
     else:
