@@ -56,8 +56,8 @@ class LagWriter:
     def __init__(self, spark: SparkSession, path: str, interval_ms: int) -> None:
         self._spark, self._location, self._interval_ms = spark, f"{path}/{LAG.name}", interval_ms
 
-    def write(self, records: DataFrame, _batch_id: int = 0) -> int:
-        """Take in a batch, as `foreachBatch` hands it over; returns how many rows were added."""
+    def write(self, records: DataFrame) -> int:
+        """Take in a batch; returns how many rows were added."""
         rows = self._rows(records).persist()
         try:
             (found,) = rows.agg(

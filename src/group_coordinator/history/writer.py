@@ -59,8 +59,8 @@ class HistoryWriter:
         self._spark, self._settings = spark, settings
         self._path = settings.history_path
 
-    def write(self, records: DataFrame, _batch_id: int = 0) -> Written:
-        """Take in a batch, as `foreachBatch` hands it over. It may be one that was taken in before."""
+    def write(self, records: DataFrame) -> Written:
+        """Take in a batch. It may be one that was taken in before."""
         events = self._unknown(_parsed(records)).persist()
         try:
             first_ms, newest_ms, twice = _summed_up(events)
