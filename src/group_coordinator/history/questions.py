@@ -283,7 +283,6 @@ class Question(NamedTuple):
     """A question about one group. `takes`: which of member, partition and moment it can be narrowed to."""
 
     name: str
-    help: str
     sql: Callable[[About], str]
     takes: frozenset[str] = frozenset()
 
@@ -301,39 +300,18 @@ class Question(NamedTuple):
 
 _MEMBER, _PARTITION, _AT = "member", "partition", "at"
 QUESTIONS = (
-    Question(
-        "rebalances",
-        "Rebalances: cause, duration, last member to join (the default).",
-        _rebalances,
-        frozenset({_AT}),
-    ),
-    Question("causes", "Rebalances by cause: their number, and the time that they took.", _causes),
-    Question("states", "States of the group, one after the other.", _states, frozenset({_AT})),
-    Question(
-        "members",
-        "Members: from when to when, and why they went.",
-        _members,
-        frozenset({_MEMBER, _AT}),
-    ),
-    Question(
-        "assignments",
-        "Owners of partitions and units over time (the default with --partition).",
-        _assignments,
-        frozenset({_MEMBER, _PARTITION, _AT}),
-    ),
-    Question(
-        "waits",
-        "Members that still hold what others are to have (consumer protocol).",
-        _waits,
-        frozenset({_MEMBER, _PARTITION, _AT}),
-    ),
-    Question("joins", "Members that keep the others waiting in join phases.", _joins, frozenset({_MEMBER})),
-    Question(
-        "offsets", "Commits: of what, when, and by which member.", _offsets, frozenset({_MEMBER, _PARTITION})
-    ),
-    Question("events", "All events.", _events),
-    Question("lag", "Lag in each topic, as measure-lag has found it.", _lag),
+    Question("rebalances", _rebalances, frozenset({_AT})),
+    Question("causes", _causes),
+    Question("states", _states, frozenset({_AT})),
+    Question("members", _members, frozenset({_MEMBER, _AT})),
+    Question("assignments", _assignments, frozenset({_MEMBER, _PARTITION, _AT})),
+    Question("waits", _waits, frozenset({_MEMBER, _PARTITION, _AT})),
+    Question("joins", _joins, frozenset({_MEMBER})),
+    Question("offsets", _offsets, frozenset({_MEMBER, _PARTITION})),
+    Question("events", _events),
+    Question("lag", _lag),
 )
+"""`group-coordinator history --help` says what each is."""
 
 
 def question_called(name: str) -> Question:
