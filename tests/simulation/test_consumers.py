@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
 import pytest
 
 from group_coordinator.coordinator_state.step import step
@@ -10,7 +13,7 @@ from tests.depth import cases
 from tests.simulation import consumer_faults
 from tests.simulation.plays import CONSUMER
 from tests.simulation.test_simulation import run_main
-from tests.simulation.world import Failed, World
+from tests.simulation.world import Failed, Outcome, World
 
 # About 350 ms each.
 SEEDS = cases(40, deep=2_000)
@@ -19,23 +22,34 @@ PORTION = 40
 TRIES = 60
 
 
+class Played(NamedTuple):
+    """What has come of a run."""
+
+    outcome: Outcome
+    digest: str
+    text: str
+
+
 def play(seed, faulty_step=step):
     world = World(seed, faulty_step, kind=CONSUMER)
-    world.run()
-    return world
+    return Played(world.run(), world.digest(), "\n".join(world.lines()))
+
+
+played = lru_cache(PORTION)(play)
+"""Runs that several tests look at."""
 
 
 @pytest.mark.drawn
 @pytest.mark.parametrize("first", range(0, SEEDS, PORTION))
 def test_storms_do_no_harm(first):
     for seed in range(first, first + PORTION):
-        play(seed)
+        played(seed)
 
 
 def test_storms_are_storms():
-    worlds = [World(seed, kind=CONSUMER) for seed in range(15)]
-    outcomes = [world.run() for world in worlds]
-    text = "\n".join(line for world in worlds for line in world.lines())
+    runs = [played(seed) for seed in range(15)]
+    outcomes = [it.outcome for it in runs]
+    text = "\n".join(it.text for it in runs)
     assert sum(it.restarts for it in outcomes) > 15
     assert sum(it.reruns for it in outcomes) > sum(it.restarts for it in outcomes)
     assert sum(it.generations for it in outcomes) > 150
@@ -54,8 +68,8 @@ def test_storms_are_storms():
 
 
 def test_seed_is_a_run_of_each_kind():
-    digests = [play(seed).digest() for seed in range(4)]
-    assert digests == [play(seed).digest() for seed in range(4)]
+    digests = [played(seed).digest for seed in range(4)]
+    assert digests == [play(seed).digest for seed in range(4)]
     classic = World(0)
     classic.run()
     assert len({*digests, classic.digest()}) == 5

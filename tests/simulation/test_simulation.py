@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -24,23 +26,39 @@ from group_coordinator.streaming.timekeeper import Timekeeper
 from group_coordinator.streaming.write_times import WriteTimes
 from tests.coordinator_state import faults
 from tests.depth import cases
-from tests.simulation.__main__ import main
+from tests.simulation import __main__ as program
 from tests.simulation.clients import Client
 from tests.simulation.conditions import NOTICED_MS
-from tests.simulation.world import Failed, World
+from tests.simulation.world import Failed, Outcome, World
 
-# About 45 ms each.
+# About 200 ms each.
 SEEDS = cases(100, deep=5_000)
 PORTION = 100
 # A fault need not show in every run.
 TRIES = 60
 
 
+class Played(NamedTuple):
+    """What has come of a run."""
+
+    outcome: Outcome
+    digest: str
+
+
+def play(seed: int) -> Played:
+    world = World(seed)
+    return Played(world.run(), world.digest())
+
+
+played = lru_cache(PORTION)(play)
+"""Runs that several tests look at."""
+
+
 @pytest.mark.drawn
 @pytest.mark.parametrize("first", range(0, SEEDS, PORTION))
 def test_storms_do_no_harm(first):
     for seed in range(first, first + PORTION):
-        World(seed).run()
+        played(seed)
 
 
 def test_program_that_is_about_to_be_started_again_survives():
@@ -49,10 +67,9 @@ def test_program_that_is_about_to_be_started_again_survives():
 
 
 def test_storms_are_storms():
-    worlds = [World(seed) for seed in range(40)]
-    outcomes = [world.run() for world in worlds]
-    assert sum(world.coordinator.corrections for world in worlds) > 20
-    assert sum(len(world.coordinator.standstills) for world in worlds) > 20
+    outcomes = [played(seed).outcome for seed in range(40)]
+    assert sum(it.corrections for it in outcomes) > 20
+    assert sum(it.standstills for it in outcomes) > 20
     assert sum(it.restarts for it in outcomes) > 40
     assert sum(it.reruns for it in outcomes) > sum(it.restarts for it in outcomes)
     assert sum(it.generations for it in outcomes) > 200
@@ -62,25 +79,19 @@ def test_storms_are_storms():
 # -- determinism -----------------------------------------------------------------------------------
 
 
-def digest_of(seed: int) -> str:
-    world = World(seed)
-    world.run()
-    return world.digest()
-
-
 def test_seed_is_a_run():
-    digests = [digest_of(seed) for seed in range(20)]
-    assert digests == [digest_of(seed) for seed in range(20)]
+    digests = [played(seed).digest for seed in range(20)]
+    assert digests == [play(seed).digest for seed in range(20)]
     assert len(set(digests)) == 20
 
 
 def test_seed_is_a_run_in_every_process():
-    program = "from tests.simulation.world import World\nfor seed in range(8):\n    world = World(seed)\n"
-    program += "    world.run()\n    print(world.digest())"
-    expected = [digest_of(seed) for seed in range(8)]
+    code = "from tests.simulation.world import World\nfor seed in range(8):\n    world = World(seed)\n"
+    code += "    world.run()\n    print(world.digest())"
+    expected = [played(seed).digest for seed in range(8)]
     for hash_seed in ("0", "1", "4242"):
         done = subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, "-c", code],
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             cwd=Path(__file__).parents[2],
             capture_output=True,
@@ -327,13 +338,14 @@ def test_failure_tells_the_seed_and_what_came_before():
 
 def run_main(monkeypatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["simulation", *arguments])
-    return main()
+    return program.main()
 
 
 def test_long_run_tells_what_it_did(monkeypatch, capsys):
-    assert run_main(monkeypatch, "--seeds", "60", "--first", "7", "--jobs", "2") == 0
+    monkeypatch.setattr(program, "_PORTION", 2)
+    assert run_main(monkeypatch, "--seeds", "5", "--first", "7", "--jobs", "2", "--kind", "classic") == 0
     told = capsys.readouterr().out
-    assert told.startswith("60 runs in ")
+    assert told.startswith("5 runs in ")
     assert "; 0 failures" in told
 
 
