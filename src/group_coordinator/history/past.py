@@ -53,9 +53,14 @@ class Past:
         self, reader: HistoryReader, group_ids: Collection[str], after: Iterable[tuple[int, bytes]]
     ) -> None:
         self._reader, self._groups = reader, group_ids
-        told = [(offset, event) for offset, body in after if (event := read_event(body)) is not None]
-        self._newest_ms = max((event.at_ms for _, event in told), default=None)
-        told = [(offset, event) for offset, event in told if event.group_id in group_ids]
+        self._newest_ms: int | None = None
+        told = []
+        # There may be a week of them, of all groups: only those of the groups in question are kept.
+        for offset, body in after:
+            if (event := read_event(body)) is not None:
+                self._newest_ms = max(self._newest_ms or 0, event.at_ms)
+                if event.group_id in group_ids:
+                    told.append((offset, event))
         # A coordinator that runs a batch again repeats its events.
         begin_ms = min((event.at_ms for _, event in told), default=None)
         known = set() if begin_ms is None else reader.events_since(time_of(begin_ms))
