@@ -408,7 +408,9 @@ def test_heartbeat_answer_of_another_generation_is_ignored(script):
     assert script.member.state is MemberState.STABLE
 
 
-@pytest.mark.parametrize("request_id", ["c1-i2-2", "c1-i1-", "c1-i1-x", "c1-i1-²", ""])
+@pytest.mark.parametrize(
+    "request_id", ["c1-i2-2", "c1-i1-", "c1-i1-x", "c1-i1-²", "", "c1-i1-" + "9" * 5_000]
+)
 def test_answers_to_others_are_ignored(script, request_id):
     script.stable()
     response = HeartbeatResponse(

@@ -405,7 +405,7 @@ class Membership:
     def _is_of_generation(self, request_id: str, kind: str = "") -> bool:
         """Whether a request was sent in the current generation."""
         n = request_id.removeprefix(self._request_prefix + kind)
-        is_own = n != request_id and n.isascii() and n.isdecimal()
+        is_own = n != request_id and n.isascii() and n.isdecimal() and len(n) <= len(str(self._request_count))
         return is_own and self.generation is not None and int(n) >= self.generation.first_request
 
     def _on_join(self, answer: JoinGroupResponse, now_ms: int) -> None:
