@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 
 from group_coordinator.client.consumer_membership import ConsumerMembership
-from group_coordinator.client.consumer_requests import ConsumerMemberSettings, MemberPartition, Subscription
+from group_coordinator.client.consumer_requests import MemberPartition, Subscription
+from group_coordinator.client.member_settings import ConsumerMemberSettings
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from group_coordinator.client.membership import MemberSettings, Membership
+from group_coordinator.client.member_settings import MemberSettings
+from group_coordinator.client.membership import Membership
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,

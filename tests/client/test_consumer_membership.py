@@ -9,7 +9,8 @@ import pytest
 from kafka.structs import OffsetAndMetadata
 
 from group_coordinator.client import errors
-from group_coordinator.client.consumer_requests import ConsumerMemberSettings, MemberPartition, Subscription
+from group_coordinator.client.consumer_requests import MemberPartition, Subscription
+from group_coordinator.client.member_settings import ConsumerMemberSettings
 from group_coordinator.client.states import MemberState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (

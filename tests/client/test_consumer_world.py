@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from group_coordinator.client.consumer_membership import ConsumerMembership
-from group_coordinator.client.consumer_requests import ConsumerMemberSettings, MemberPartition, Subscription
+from group_coordinator.client.consumer_requests import MemberPartition, Subscription
+from group_coordinator.client.member_settings import ConsumerMemberSettings
 from group_coordinator.client.states import MemberState
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.log import Record

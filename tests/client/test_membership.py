@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.structs import OffsetAndMetadata
 
 from group_coordinator.client import errors
-from group_coordinator.client.membership import MemberSettings
+from group_coordinator.client.member_settings import MemberSettings
 from group_coordinator.client.states import TRANSITIONS, IllegalMove, MemberState, transition
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.requests import (

@@ -25,8 +25,8 @@ from kafka import KafkaProducer
 from kafka.errors import CommitFailedError, KafkaError, KafkaTimeoutError, RebalanceInProgressError
 
 from group_coordinator import GroupConsumer, GroupMember
+from group_coordinator.client.any_membership import AnyAnswer
 from group_coordinator.client.channel import KafkaChannel, MissingTopicError
-from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.coordinator_state.requests import AnyRequest
 from tests.faults.notes import Ended, Failed, GaveUp, Heard, Notebook, Owned, Sent, now_ms
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from kafka.structs import TopicPartition
 
-from group_coordinator.client.membership import MemberSettings, Membership
+from group_coordinator.client.member_settings import MemberSettings
+from group_coordinator.client.membership import Membership
 from group_coordinator.client.offsets import checked_offsets
 from group_coordinator.client.states import MemberState
 from group_coordinator.coordinator_state.errors import Errors
@@ -19,7 +20,8 @@ from tests.simulation.programs import GROUP, Program
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from group_coordinator.client.membership import AnyAnswer, Generation
+    from group_coordinator.client.any_membership import AnyAnswer
+    from group_coordinator.client.membership import Generation
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.responses import JoinGroupMember
     from tests.simulation.conditions import Timeouts

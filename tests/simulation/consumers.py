@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.consumer_membership import ConsumerMembership
-from group_coordinator.client.consumer_requests import ConsumerMemberSettings, MemberPartition, Subscription
+from group_coordinator.client.consumer_requests import MemberPartition, Subscription
 from group_coordinator.client.errors import FencedInstanceIdError, UnreleasedInstanceIdError
+from group_coordinator.client.member_settings import ConsumerMemberSettings
 from group_coordinator.client.offsets import checked_offsets
 from group_coordinator.client.states import MemberState
 from tests.coordinator_state.consumer.invariants import held_by
@@ -20,7 +21,7 @@ from tests.simulation.programs import GROUP, Program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from group_coordinator.client.membership import AnyAnswer
+    from group_coordinator.client.any_membership import AnyAnswer
     from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
     from tests.simulation.conditions import Timeouts
     from tests.simulation.consumer_play import ConsumerPlay

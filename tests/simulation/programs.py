@@ -16,7 +16,7 @@ from tests.simulation.network import Line, encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from group_coordinator.client.membership import AnyAnswer
+    from group_coordinator.client.any_membership import AnyAnswer
     from tests.simulation.world import World
 
 GROUP = "orders"

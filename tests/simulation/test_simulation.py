@@ -317,7 +317,7 @@ def test_member_that_does_not_come_back_is_noticed(monkeypatch):
 
 def test_member_that_does_not_ask_again_is_noticed(monkeypatch):
     def send_and_await(membership, request, repeat_at):
-        membership._requests.append(request)
+        membership._requests.put(request)
         membership._awaited = request
 
     monkeypatch.setattr(Membership, "_send_and_await", send_and_await)

@@ -14,9 +14,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.any_membership import AnyAnswer
 from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.client.foreign import Records
-from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.client.tokens import check_token
 from group_coordinator.client.topic_ids import topic_id_of
 from group_coordinator.coordinator_state.config import INT32_MAX

@@ -5,13 +5,8 @@
     membership.to_give_up -> membership.give_up(partitions, now_ms)     # once the user has given them up
     membership.to_take -> membership.take()               # from now on the user has them
     membership.lost -> membership.give_up(partitions, now_ms)           # may be somebody else's by now
-    membership.take_requests()                            # to be sent, in this order
-    membership.receive(answer, now_ms)                    # what came back
-    membership.next_timer(), membership.handle_timer(now_ms)
-    membership.commit(offsets, token)                     # and `offset_calls`, as in `Membership`
 
-There is no clock, no thread, no randomness and no I/O in here. Everything is plain data to look at: a user's
-thread that comes by late finds the newest state, not a queue of what happened meanwhile.
+See `AnyMembership` for what is the same in all protocols.
 
 The coordinator divides the work, and nobody waits for the others. A member first gives up what its newest
 assignment lacks. It says so at once, in a heartbeat that says all; only then does the coordinator give it
@@ -30,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from group_coordinator.client.any_membership import AnyAnswer, AnyMembership, is_due
 from group_coordinator.client.consumer_requests import (
-    ConsumerMemberSettings,
     ConsumerRequests,
     MemberPartition,
     Numbered,
@@ -43,18 +38,13 @@ from group_coordinator.client.errors import (
     GroupIdNotFoundError,
     MembershipError,
     UnexpectedAnswerError,
-    cannot_commit,
     fatal_error,
-    unanswered,
 )
-from group_coordinator.client.instants import next_instant
-from group_coordinator.client.offsets import OffsetAnswer, OffsetCalls, Offsets
+from group_coordinator.client.member_settings import ConsumerMemberSettings
 from group_coordinator.client.states import MemberState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.fitting import fits
-from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.coordinator_state.responses import (
-    AnyResponse,
     AssignedTopic,
     ConsumerGroupHeartbeatResponse,
     InvalidRequestResponse,
@@ -64,9 +54,6 @@ from group_coordinator.coordinator_state.responses import (
 __all__ = ["ConsumerMembership"]
 
 _HeartbeatAnswer = ConsumerGroupHeartbeatResponse | InvalidRequestResponse
-
-# A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's.
-_OFFSETS = "offsets-"
 
 _DEFAULT_INTERVAL_MS = 5_000
 """Kafka's, for an answer that does not say one."""
@@ -118,12 +105,15 @@ class _Session:
     owes_word: bool = False
 
 
-class ConsumerMembership:
-    """The consumer protocol of one member; see the module's docstring for how it is driven.
+class ConsumerMembership(AnyMembership):
+    """The consumer protocol of one member.
 
-    `member_id` is the member's own, for all its life; make it unique (a UUID). `instance`, `reply_partition`
-    and `wall_ahead_ms` are those of `Membership`.
+    `member_id` is the member's own, for all its life; make it unique (a UUID). See `Outgoing` and
+    `AnyMembership` for the other arguments.
     """
+
+    settings: ConsumerMemberSettings
+    _requests: ConsumerRequests
 
     def __init__(
         self,
@@ -133,24 +123,12 @@ class ConsumerMembership:
         reply_partition: int,
         wall_ahead_ms: int | None = None,
     ) -> None:
-        self.settings = settings
+        requests = ConsumerRequests(settings, instance, member_id, reply_partition)
+        super().__init__(settings, requests, wall_ahead_ms)
         self.member_id = member_id
-        self.reply_partition = reply_partition
         self.owned: frozenset[MemberPartition] = frozenset()
         """The partitions that the user has, also those that are lost, until they are given up."""
-        self.failure: MembershipError | None = None
-        """The reason of the state Failed."""
 
-        self._wall_ahead_ms = wall_ahead_ms
-        self._requests = ConsumerRequests(settings, instance, member_id, reply_partition)
-        self.offset_calls = OffsetCalls(
-            settings.group_id,
-            lambda: self._requests.envelope(_OFFSETS),
-            self._requests.put,
-            settings.retry_backoff_ms,
-            self._asker,
-        )
-        """The commits and fetches. Closing the membership ends them."""
         self._subscription = Subscription(())
         self._knows_hints = False
         """Whether the coordinator has answered the newest hints."""
@@ -163,7 +141,6 @@ class ConsumerMembership:
         self._repeat_at: int | None = None
         self._is_known = False
         """Whether the group may have this member."""
-        self._polled_at: int | None = None
         self._is_closed = False
 
     # -- what it looks like --------------------------------------------------------------------------
@@ -209,7 +186,6 @@ class ConsumerMembership:
         return self.owned if self._session is None else frozenset()
 
     def _asker(self) -> tuple[str | None, int]:
-        """The member that looks offsets up; nobody, if it is not in the group."""
         return (None, -1) if self._session is None else (self.member_id, self._session.epoch)
 
     @property
@@ -217,12 +193,6 @@ class ConsumerMembership:
         return self._session is None and (self._awaited is not None or self._repeat_at is not None)
 
     # -- the user's thread ---------------------------------------------------------------------------
-
-    def poll(self, now_ms: int) -> None:
-        """The user is alive. Has to be called at least every `max_poll_interval_ms`."""
-        # First what is due: whether the user came too late must not depend on which thread came first.
-        self.handle_timer(now_ms)
-        self._polled_at = now_ms
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         """Share `subscription` from now on. Does nothing before the join, which comes with one."""
@@ -247,69 +217,32 @@ class ConsumerMembership:
         self.owned -= frozenset(partitions)
         self._keep_word(now_ms)
 
-    def commit(self, offsets: Offsets, token: Any) -> None:
-        """Commit as a member; refused at once if it is not in the group."""
-        session, settings = self._session, self.settings
-        if self.failure is not None:
-            self.offset_calls.refuse(token, self.failure)
-        elif session is None:
-            self.offset_calls.refuse(token, cannot_commit(settings.group_id, rebalancing=self._is_joining))
-        else:
-            self.offset_calls.commit(
-                offsets,
-                token,
-                generation_id=session.epoch,
-                member_id=self.member_id,
-                instance_id=settings.group_instance_id,
-            )
+    @property
+    def _generation_of_commits(self) -> int | None:
+        return self.epoch
 
-    def close(self, reason: str = "", *, leave: bool | None = None) -> None:  # noqa: ARG002 - as `Membership`
-        """End the membership. Nothing happens any more after this. The protocol has no room for a `reason`.
-
-        `leave`: whether to leave for good; by default if this member is not static. A static one says else
-        that it goes for a while. A dynamic one says nothing, and the group waits for the end of its session.
-        """
-        if self._is_closed:
-            return
+    def _close(self, reason: str, *, leave: bool | None) -> None:  # noqa: ARG002 - the protocol has no room for it
         self._leave(leave=leave)
         self._is_closed = True
-        advice = "This member was closed before; a commit that was sent may still be made."
-        self.offset_calls.end(unanswered(self.settings.group_id, "a commit or fetch", advice))
 
     # -- time ----------------------------------------------------------------------------------------
 
-    def next_timer(self) -> int | None:
-        """The time to call `handle_timer` at, in ms. It may change with every call of another method."""
-        session = self._session
-        timers = (
-            None if session is None else session.heartbeat_at,
-            self._all_at(),
-            self._await_until,
-            self._repeat_at,
-            self._poll_deadline(),
-            self.offset_calls.next_timer(),
-        )
-        return min((timer for timer in timers if timer is not None), default=None)
+    def _timers(self) -> tuple[int | None, ...]:
+        heartbeat_at = None if self._session is None else self._session.heartbeat_at
+        return heartbeat_at, self._all_at(), self._await_until, self._repeat_at
 
-    def handle_timer(self, now_ms: int) -> None:
-        """Do what is due at `now_ms`; nothing if nothing is."""
-        self.offset_calls.handle_timer(now_ms)
-        if _is_due(self._poll_deadline(), now_ms):
-            self._leave()
-        elif _is_due(self._repeat_at, now_ms):
+    def _give_up_on_user(self) -> None:
+        self._leave()
+
+    def _do_due(self, now_ms: int) -> None:
+        if is_due(self._repeat_at, now_ms):
             self._say_all(now_ms)
-        elif _is_due(self._await_until, now_ms):
+        elif is_due(self._await_until, now_ms):
             self._miss_answer(now_ms)
-        elif _is_due(self._all_at(), now_ms):
+        elif is_due(self._all_at(), now_ms):
             self._say_all(now_ms)
         elif (session := self._session) is not None and now_ms >= session.heartbeat_at:
             self._say_alive(session, now_ms)
-
-    def _poll_deadline(self) -> int | None:
-        is_in = self._session is not None or self._is_joining
-        if not is_in or self._polled_at is None:
-            return None
-        return self._polled_at + self.settings.max_poll_interval_ms
 
     def _all_at(self) -> int | None:
         """When all is to be said although nothing has changed; not while it is unanswered."""
@@ -327,10 +260,6 @@ class ConsumerMembership:
             self._say_alive(self._session, now_ms)
 
     # -- requests ------------------------------------------------------------------------------------
-
-    def take_requests(self) -> list[AnyRequest]:
-        """The requests to send, in order. Each is returned once."""
-        return self._requests.take()
 
     def _say_all(self, now_ms: int) -> None:
         """Join, or say all that this member knows of itself. The answer has its whole assignment."""
@@ -354,28 +283,20 @@ class ConsumerMembership:
         session.said_epoch = session.epoch
         session.heartbeat_at = self._next_heartbeat(session.interval_ms, now_ms)
 
-    def _next_heartbeat(self, interval_ms: int, now_ms: int) -> int:
-        return next_instant(self.settings.group_id, interval_ms, now_ms, self._wall_ahead_ms)
-
     # -- answers -------------------------------------------------------------------------------------
 
-    def receive(self, answer: AnyResponse | InvalidRequestResponse, now_ms: int) -> None:
-        """Take an answer. One that is repeated, late or meant for somebody else changes nothing."""
-        if self.offset_calls.awaits(answer.request_id):
-            if isinstance(answer, OffsetAnswer):
-                self._on_offsets(answer, now_ms)
-        elif isinstance(answer, _HeartbeatAnswer):
-            number = self._requests.number_of(answer.request_id)
-            awaited, session = self._awaited, self._session
-            if number is None:
-                return
-            if awaited is not None and number == awaited.number:
-                if fits(awaited.request, answer):
-                    self._on_answer(number, answer, now_ms)
-            elif session is not None and number > session.heard:
-                self._on_alive(session, number, answer, now_ms)
+    def _on_answer(self, answer: AnyAnswer, now_ms: int) -> None:
+        number = self._requests.number_of(answer.request_id)
+        awaited, session = self._awaited, self._session
+        if number is None or not isinstance(answer, _HeartbeatAnswer):
+            return
+        if awaited is not None and number == awaited.number:
+            if fits(awaited.request, answer):
+                self._on_all(number, answer, now_ms)
+        elif session is not None and number > session.heard:
+            self._on_alive(session, number, answer, now_ms)
 
-    def _on_answer(self, number: int, answer: _HeartbeatAnswer, now_ms: int) -> None:
+    def _on_all(self, number: int, answer: _HeartbeatAnswer, now_ms: int) -> None:
         """Take the answer to a join, or to a heartbeat that says all."""
         self._awaited = self._await_until = None
         news = _news_of_one(answer)
@@ -464,17 +385,17 @@ class ConsumerMembership:
             case _:
                 self._fail(fatal_error(news.code, news.name, news.message, self.settings.group_id))
 
-    def _on_offsets(self, answer: OffsetAnswer, now_ms: int) -> None:
-        if not self.offset_calls.receive(answer, now_ms):
-            return
-        if isinstance(answer, OffsetCommitResponse) and answer.error_code in _OF_MEMBER:
-            session = self._session
-            if session is not None and self._awaited is None:
-                self._say_all(now_ms)
+    def _on_commit(self, answer: OffsetCommitResponse, now_ms: int) -> None:
+        if answer.error_code in _OF_MEMBER and self._session is not None and self._awaited is None:
+            self._say_all(now_ms)
 
     # -- the end of a session ------------------------------------------------------------------------
 
     def _leave(self, *, leave: bool | None = None) -> None:
+        """Leave for good, or say that this static member goes for a while.
+
+        A dynamic one that does not leave says nothing, and the group waits for the end of its session.
+        """
         is_static = self.settings.group_instance_id is not None
         for_good = leave if leave is not None else not is_static
         if self._is_known and (for_good or is_static):
@@ -488,10 +409,6 @@ class ConsumerMembership:
 
     def _end_session(self) -> None:
         self._session = self._awaited = self._await_until = self._repeat_at = None
-
-
-def _is_due(at_ms: int | None, now_ms: int) -> bool:
-    return at_ms is not None and now_ms >= at_ms
 
 
 def _partitions(topics: Sequence[AssignedTopic]) -> frozenset[MemberPartition]:

@@ -1,6 +1,6 @@
 """`Driver` connects a membership, which only computes, with the world: channel, clock and threads.
 
-    driver = Driver(membership, channel)            # a `Membership`, or another one of `AnyMembership`
+    driver = Driver(membership, channel)            # one of `AnyMembership`
     driver.start()                                  # a thread sends heartbeats and reads answers
     with driver.held() as membership: ...           # look at it or change it; then its requests are sent
     driver.poll(look, deadline)                     # the program is alive, and waits for something to do
@@ -16,20 +16,17 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from kafka.errors import KafkaError
 
+from group_coordinator.client.any_membership import AnyMembership
 from group_coordinator.client.channel import Channel
 from group_coordinator.client.clock import now_ms
 from group_coordinator.client.consumer_requests import says_only_alive
-from group_coordinator.client.errors import MembershipError
-from group_coordinator.client.membership import AnyAnswer
-from group_coordinator.client.offsets import OffsetCalls, Offsets
 from group_coordinator.client.states import MemberState
-from group_coordinator.coordinator_state.requests import AnyRequest
 
-__all__ = ["AnyMembership", "AnySettings", "Driver"]
+__all__ = ["Driver"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -37,66 +34,6 @@ log = logging.getLogger(__name__)
 # Longest wait of the background thread: how late it may notice a timer that another thread has set, or
 # that it has to end.
 _TICK_MS = 100
-
-
-class AnySettings(Protocol):
-    """The settings that members of all protocols have; see `MemberSettings`."""
-
-    @property
-    def group_id(self) -> str:
-        """The group."""
-
-    @property
-    def client_id(self) -> str:
-        """The name that answers come to."""
-
-    @property
-    def max_poll_interval_ms(self) -> int:
-        """The time in which the user has to come back."""
-
-    @property
-    def request_timeout_ms(self) -> int:
-        """The time after which an answer is taken for lost."""
-
-    @property
-    def retry_backoff_ms(self) -> int:
-        """The time before something is tried again."""
-
-
-class AnyMembership(Protocol):
-    """One member's side of a protocol, as far as a driver has to know it; see `Membership`."""
-
-    offset_calls: OffsetCalls
-    failure: MembershipError | None
-
-    @property
-    def settings(self) -> AnySettings:
-        """The names of the member, and how long it waits."""
-
-    @property
-    def state(self) -> MemberState:
-        """The state of the member."""
-
-    def poll(self, now_ms: int) -> None:
-        """See `Membership`."""
-
-    def handle_timer(self, now_ms: int) -> None:
-        """See `Membership`."""
-
-    def next_timer(self) -> int | None:
-        """See `Membership`."""
-
-    def receive(self, answer: AnyAnswer, now_ms: int) -> None:
-        """See `Membership`."""
-
-    def take_requests(self) -> list[AnyRequest]:
-        """See `Membership`."""
-
-    def commit(self, offsets: Offsets, token: object) -> None:
-        """See `Membership`."""
-
-    def close(self, reason: str, *, leave: bool | None = None) -> None:
-        """See `Membership`."""
 
 
 M = TypeVar("M", bound=AnyMembership)

@@ -13,11 +13,11 @@ from group_coordinator.client.assignors import check_names
 from group_coordinator.client.channel import Channel
 from group_coordinator.client.clock import now_ms
 from group_coordinator.client.consumer_membership import ConsumerMembership
-from group_coordinator.client.consumer_requests import ConsumerMemberSettings
 from group_coordinator.client.consumer_work import SharedTopics, SharedUnits
-from group_coordinator.client.driver import AnySettings, Driver
+from group_coordinator.client.driver import Driver
 from group_coordinator.client.listeners import RebalanceListener
-from group_coordinator.client.membership import MemberSettings, Membership
+from group_coordinator.client.member_settings import AnySettings, ConsumerMemberSettings, MemberSettings
+from group_coordinator.client.membership import Membership
 from group_coordinator.client.rebalance import Rebalance
 from group_coordinator.client.reconciliation import Reconciliation
 from group_coordinator.client.work import DEFAULT_ASSIGNORS, TopicPartitions, WorkUnits

@@ -76,11 +76,6 @@ _PUT_OFF = frozenset(
 )
 
 
-def _nobody() -> tuple[str | None, int]:
-    """Anybody may look offsets up, whose member id and epoch are not told."""
-    return None, -1
-
-
 class OffsetCalls:
     """The calls of one member. `envelope`: makes what every request carries; `send`: sends one.
 
@@ -93,7 +88,7 @@ class OffsetCalls:
         envelope: Callable[[], dict[str, Any]],
         send: Callable[[AnyRequest], None],
         retry_backoff_ms: int,
-        asker: Callable[[], tuple[str | None, int]] = _nobody,
+        asker: Callable[[], tuple[str | None, int]],
     ) -> None:
         self._group_id = group_id
         self._envelope = envelope

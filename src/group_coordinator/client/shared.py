@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from group_coordinator.client.any_membership import AnyAnswer
 from group_coordinator.client.channel import Channel, KafkaChannel
 from group_coordinator.client.clock import now_ms
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.consumer_requests import says_only_alive
-from group_coordinator.client.membership import AnyAnswer
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import (
