@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
 
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.consumer_requests import MemberPartition, Subscription
-from group_coordinator.client.work import Unit, checked_names, natural
+from group_coordinator.client.work import checked_names, natural
 from group_coordinator.coordinator_state.requests import TopicFacts
 
 __all__ = ["ConsumerWork", "SharedTopics", "SharedUnits"]
@@ -21,28 +20,8 @@ __all__ = ["ConsumerWork", "SharedTopics", "SharedUnits"]
 log = logging.getLogger(__name__)
 
 
-class ConsumerWork(Protocol):
-    """The work of a group: what to ask for, and what the answer means."""
-
-    @property
-    def kind(self) -> str:
-        """Topics or units. A member cannot change from one to the other."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The topics or units that are asked for, in order."""
-
-    def look_up(self) -> Subscription:
-        """Return what to ask for, with all that is known of it now. Raises a KafkaError."""
-
-    def unit(self, partition: MemberPartition) -> Unit:
-        """Return the unit that a partition stands for."""
-
-
 class SharedTopics:
     """The partitions of topics. `topic_facts`: looks topics up, without those that do not exist."""
-
-    kind = "topics"
 
     def __init__(
         self, topics: Collection[str], topic_facts: Callable[[Collection[str]], Mapping[str, TopicFacts]]
@@ -51,7 +30,7 @@ class SharedTopics:
         self._topic_facts = topic_facts
 
     def look_up(self) -> Subscription:
-        """See `ConsumerWork`."""
+        """Return what to ask for, with all that is known of it now. Raises a KafkaError."""
         facts = self._topic_facts(self.names)
         for topic in self.names:
             if topic not in facts:
@@ -62,22 +41,24 @@ class SharedTopics:
         return Subscription(self.names, tuple(facts[name] for name in self.names if name in facts))
 
     def unit(self, partition: MemberPartition) -> TopicPartition:
-        """See `ConsumerWork`."""
+        """Return the unit that a partition stands for."""
         return TopicPartition(partition.topic, partition.partition)
 
 
 class SharedUnits:
     """The units of a list."""
 
-    kind = "units"
-
     def __init__(self, units: Collection[str]) -> None:
         self.names = tuple(sorted(checked_names(units, "units"), key=natural))
 
     def look_up(self) -> Subscription:
-        """See `ConsumerWork`."""
+        """See `SharedTopics`."""
         return Subscription(self.names, tuple(TopicFacts(name, 1) for name in self.names))
 
     def unit(self, partition: MemberPartition) -> str:
-        """See `ConsumerWork`."""
+        """See `SharedTopics`."""
         return partition.topic
+
+
+ConsumerWork = SharedTopics | SharedUnits
+"""The work of a group: what to ask for, and what the answer means. A member cannot change its kind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Protocol
 
-__all__ = ["RebalanceListener", "check_listener", "tell_lost"]
+__all__ = ["RebalanceListener", "check_listener", "tell_gone"]
 
 
 class RebalanceListener(Protocol):
@@ -29,6 +29,10 @@ def check_listener(listener: RebalanceListener | None) -> None:
         raise TypeError("asynchronous listeners are not supported: there is no event loop to run them")
 
 
-def tell_lost(listener: RebalanceListener, lost: frozenset[Any]) -> None:
-    """Say that `lost` was lost, to a listener that may not have a word for it."""
-    getattr(listener, "on_partitions_lost", listener.on_partitions_revoked)(lost)
+def tell_gone(listener: RebalanceListener | None, gone: frozenset[Any], *, lost: bool) -> None:
+    """Say that `gone` is revoked, or lost already, to a listener that may not have a word for the latter."""
+    if listener is None:
+        return
+    revoked = listener.on_partitions_revoked
+    tell = getattr(listener, "on_partitions_lost", revoked) if lost else revoked
+    tell(gone)

@@ -184,10 +184,8 @@ class GroupMember(Closing):
         check_listener(listener)
         if (topics is None) == (units is None):
             raise ValueError("subscribe to either topics or units")
-        if units is not None:
-            work = self._protocol.units(units)
-        else:
-            work = self._protocol.topics(topics or (), self._channel)
+        protocol, channel = self._protocol, self._channel
+        work = protocol.topics(topics or (), channel) if units is None else protocol.units(units)
         with self._turn:
             self._check_open()
             self._rebalance.subscribe(work, listener)

@@ -17,7 +17,7 @@ from kafka.structs import TopicPartition
 from group_coordinator.client.clock import now_ms
 from group_coordinator.client.errors import CommitFailedError, FencedInstanceIdError
 from group_coordinator.client.futures import wait_for
-from group_coordinator.client.listeners import RebalanceListener, tell_lost
+from group_coordinator.client.listeners import RebalanceListener, tell_gone
 from group_coordinator.client.member import GroupMember
 from group_coordinator.client.offsets import Offsets
 
@@ -138,18 +138,14 @@ class Positions:
         """Commit and stop reading, or learn from the refusal that the partitions are lost."""
         try:
             is_owner = self.auto_commit_interval_ms is None or self._commit_last()
-            if self.listener is not None and is_owner:
-                self.listener.on_partitions_revoked(revoked)
-            elif self.listener is not None:
-                tell_lost(self.listener, revoked)
+            tell_gone(self.listener, revoked, lost=not is_owner)
         finally:
             self._read_only(self._owned - revoked)
 
     def on_partitions_lost(self, lost: frozenset[Any]) -> None:
         """Stop reading. There is nothing to commit: the partitions may be somebody else's by now."""
         try:
-            if self.listener is not None:
-                tell_lost(self.listener, lost)
+            tell_gone(self.listener, lost, lost=True)
         finally:
             self._read_only(self._owned - lost)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaError
 
 from group_coordinator.client.clock import now_ms
 from group_coordinator.client.driver import Driver
-from group_coordinator.client.listeners import RebalanceListener, tell_lost
+from group_coordinator.client.listeners import tell_gone
 from group_coordinator.client.membership import Generation, Membership
+from group_coordinator.client.sharing import Sharing, Steps
 from group_coordinator.client.states import MemberState
 from group_coordinator.client.work import Work
 
@@ -24,35 +23,23 @@ _LEAST_LOOK_UP_MS = 100
 """A look-up that is due again as soon as it has ended would keep `poll` from ever returning."""
 
 
-class Rebalance:
-    """One member's part in the rebalances of its group. Only one thread at a time may be in here.
+class Rebalance(Sharing[Membership, Work]):
+    """One member's part in the rebalances of its group.
 
     `look_up_every_ms`: how often the leader looks for changes of what there is to share.
     """
 
-    def __init__(self, driver: Driver[Membership], look_up_every_ms: int) -> None:
-        self.assignment: frozenset[Any] = frozenset()
-        """The work of the member."""
-        self.generation_id = -1
-        """The generation that `assignment` is of, -1 while there is none."""
-        self.assigned_in: Generation | None = None
-        """The generation whose assignment the listener was told last; None once it was given up."""
+    generation_id = -1
+    assigned_in: Generation | None
+    """The generation whose assignment the listener was told last; None once it was given up."""
 
-        self._driver = driver
-        self._group_id = driver.settings.group_id
+    def __init__(self, driver: Driver[Membership], look_up_every_ms: int) -> None:
+        super().__init__(driver)
         self._look_up_every_ms = max(look_up_every_ms, _LEAST_LOOK_UP_MS)
-        self._work: Work | None = None
-        self._listener: RebalanceListener | None = None
         # The last assignment there was, for assignors that leave work where it is.
         self._last_owned: frozenset[Any] = frozenset()
         self._last_generation_id = -1
         self._look_up_due = 0
-        self._no_look_up_before = 0
-
-    @property
-    def is_subscribed(self) -> bool:
-        """Whether there is anything to share."""
-        return self._work is not None
 
     @property
     def is_leader(self) -> bool:
@@ -66,58 +53,39 @@ class Rebalance:
         with self._driver.held() as membership:
             return membership.state is MemberState.STABLE
 
-    def subscribe(self, work: Work, listener: RebalanceListener | None) -> None:
-        """Share `work` from the next rebalance on. Raises ValueError if that is another kind of work."""
-        if self._work is not None and self._work.protocol_type != work.protocol_type:
-            raise ValueError("a member cannot change between topics and units: close it and make another")
-        self._listener = listener
+    def _share(self, work: Work) -> None:
         if self._work is None or self._work.subscription != work.subscription:
             self._work = work
             with self._driver.held() as membership:
                 membership.request_rejoin("the subscription has changed")
 
-    def due_step(self, membership: Membership, now: int) -> Callable[[], None] | None:
-        """The step that is to be taken now, if any. It is called without the lock of the membership."""
-        if (work := self._work) is None:
-            return None
+    def _steps(self, membership: Membership, work: Work, now: int) -> Steps[Work]:  # noqa: ARG002 - the other protocol looks at it
         assigned_in = self.assigned_in
         is_new = membership.assignment is not None and membership.generation is not assigned_in
-        may_look_up = now >= self._no_look_up_before
         must_lead = membership.leadership is not None
         must_look = assigned_in is not None and assigned_in.is_leader and now >= self._look_up_due
-        steps: tuple[tuple[bool, Callable[[Work], None]], ...] = (
-            (self._driver.failure is not None, self._fail),
+        return (
             (membership.needs_join, self._rejoin),
-            (may_look_up and must_lead, self._lead),
+            (self._may_look_up(now) and must_lead, self._lead),
             (is_new, self._take_over),
-            (may_look_up and must_look, self._look_for_changes),
+            (self._may_look_up(now) and must_look, self._look_for_changes),
         )
-        return next((partial(step, work) for is_due, step in steps if is_due), None)
 
     def give_up(self) -> None:
-        """Tell the listener, if it was told of an assignment before: revoked, or lost already."""
+        """Give up all, and tell the listener if it was told of an assignment before: revoked, or lost."""
         assigned_in, self.assigned_in = self.assigned_in, None
         if assigned_in is None:
             return
         with self._driver.held() as membership:
             lost = self._driver.failure is not None or membership.generation is not assigned_in
         try:
-            if self._listener is not None:
-                if lost:
-                    tell_lost(self._listener, self.assignment)
-                else:
-                    self._listener.on_partitions_revoked(self.assignment)
+            tell_gone(self._listener, self.assignment, lost=lost)
         finally:
             # Only now: the listener may look at it to save what has to be saved.
             self.assignment = frozenset()
             self.generation_id = -1
 
     # -- the steps -------------------------------------------------------------------------------------
-
-    def _fail(self, _work: Work) -> None:
-        self.give_up()
-        if (failure := self._driver.failure) is not None:
-            raise failure
 
     def _rejoin(self, work: Work) -> None:
         # Everything is given up before the join goes out. So it is safe for the leader to give it to others
@@ -167,9 +135,3 @@ class Rebalance:
         if outdated:
             with self._driver.held() as membership:
                 membership.request_rejoin("the number of partitions has changed")
-
-    def _retry_look_up(self, error: KafkaError) -> None:
-        if not error.retriable:
-            raise error
-        log.warning("group %s: cannot look up partitions, trying again: %s", self._group_id, error)
-        self._no_look_up_before = now_ms() + self._driver.settings.retry_backoff_ms

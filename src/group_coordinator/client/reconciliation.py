@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -14,42 +12,31 @@ from group_coordinator.client.consumer_membership import ConsumerMembership
 from group_coordinator.client.consumer_requests import MemberPartition
 from group_coordinator.client.consumer_work import ConsumerWork
 from group_coordinator.client.driver import Driver
-from group_coordinator.client.listeners import RebalanceListener, tell_lost
+from group_coordinator.client.listeners import tell_gone
+from group_coordinator.client.sharing import Sharing, Steps
 
 __all__ = ["Reconciliation"]
 
 log = logging.getLogger(__name__)
 
 
-class Reconciliation:
-    """One member's way to what the coordinator assigns to it. Only one thread at a time may be in here.
+class Reconciliation(Sharing[ConsumerMembership, ConsumerWork]):
+    """One member's way to what the coordinator assigns to it.
 
     Its listener is told differences alone: what it gets, gives up and has lost.
     """
 
     is_leader = False
     """The coordinator divides the work."""
+    assigned_in: int | None
+    """The number of the newest assignment that the listener was told; None while nothing is owned."""
 
     def __init__(self, driver: Driver[ConsumerMembership]) -> None:
-        self.assignment: frozenset[Any] = frozenset()
-        """The work of the member."""
-        self.assigned_in: int | None = None
-        """The number of the newest assignment that the listener was told; None while nothing is owned."""
-
-        self._driver = driver
-        self._group_id = driver.settings.group_id
-        self._work: ConsumerWork | None = None
-        self._listener: RebalanceListener | None = None
+        super().__init__(driver)
         self._said: tuple[str, ...] | None = None
         """The names that the coordinator was told, or is about to be."""
-        self._no_look_up_before = 0
         self._assignments = 0
         self._last_epoch = -1
-
-    @property
-    def is_subscribed(self) -> bool:
-        """Whether there is anything to share."""
-        return self._work is not None
 
     @property
     def generation_id(self) -> int:
@@ -65,26 +52,17 @@ class Reconciliation:
         with self._driver.held() as membership:
             return membership.epoch is not None
 
-    def subscribe(self, work: ConsumerWork, listener: RebalanceListener | None) -> None:
-        """Share `work` from now on. Raises ValueError if that is another kind of work."""
-        if self._work is not None and self._work.kind != work.kind:
-            raise ValueError("a member cannot change between topics and units: close it and make another")
-        self._work, self._listener = work, listener
+    def _share(self, work: ConsumerWork) -> None:
+        self._work = work
 
-    def due_step(self, membership: ConsumerMembership, now: int) -> Callable[[], None] | None:
-        """The step that is to be taken now, if any. It is called without the lock of the membership."""
-        if (work := self._work) is None:
-            return None
-        may_look_up = now >= self._no_look_up_before
+    def _steps(self, membership: ConsumerMembership, work: ConsumerWork, now: int) -> Steps[ConsumerWork]:
         must_say = membership.needs_join or self._said != work.names
-        steps: tuple[tuple[bool, Callable[[ConsumerWork], None]], ...] = (
-            (self._driver.failure is not None, self._fail),
+        return (
             (bool(membership.lost), self._lose),
             (bool(membership.to_give_up), self._give_up),
-            (may_look_up and must_say, self._say),
+            (self._may_look_up(now) and must_say, self._say),
             (bool(membership.to_take), self._take_over),
         )
-        return next((partial(step, work) for is_due, step in steps if is_due), None)
 
     def give_up(self) -> None:
         """Give up all, revoked or lost already, and tell the listener."""
@@ -95,11 +73,6 @@ class Reconciliation:
             self._tell_gone(self._work, owned, lost=lost)
 
     # -- the steps -------------------------------------------------------------------------------------
-
-    def _fail(self, _work: ConsumerWork) -> None:
-        self.give_up()
-        if (failure := self._driver.failure) is not None:
-            raise failure
 
     def _lose(self, work: ConsumerWork) -> None:
         with self._driver.held() as membership:
@@ -114,10 +87,7 @@ class Reconciliation:
     def _tell_gone(self, work: ConsumerWork, partitions: frozenset[MemberPartition], *, lost: bool) -> None:
         gone = self._units(work, partitions)
         try:
-            if self._listener is not None and lost:
-                tell_lost(self._listener, gone)
-            elif self._listener is not None:
-                self._listener.on_partitions_revoked(gone)
+            tell_gone(self._listener, gone, lost=lost)
         finally:
             # Only now: the listener may look at it to save what has to be saved.
             self.assignment -= gone
@@ -131,10 +101,7 @@ class Reconciliation:
         try:
             subscription = work.look_up()
         except KafkaError as error:
-            if not error.retriable:
-                raise
-            log.warning("group %s: cannot look up partitions, trying again: %s", self._group_id, error)
-            self._no_look_up_before = now_ms() + self._driver.settings.retry_backoff_ms
+            self._retry_look_up(error)
             return
         self._said = work.names
         with self._driver.held() as membership:

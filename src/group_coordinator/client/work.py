@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -44,48 +44,17 @@ class MalformedMetadataError(ValueError):
     """Bytes from another member that cannot be read: its subscription, or what it assigned as leader."""
 
 
-class Work(Protocol):
-    """The work of a group: what to join with, how the leader divides it, and how to read the outcome."""
-
-    @property
-    def protocol_type(self) -> str:
-        """Members with different ones cannot be in one group."""
-
-    @property
-    def subscription(self) -> tuple[str, ...]:
-        """The names of topics or of units that are asked for, sorted."""
-
-    def protocols(self, owned: Collection[Unit], generation_id: int) -> list[OfferedProtocol]:
-        """Return what to join with, the most wanted assignor first.
-
-        `owned` in `generation_id` is the last assignment, for assignors that leave work where it was.
-        """
-
-    def assign(self, protocol_name: str, members: Sequence[JoinGroupMember]) -> dict[str, bytes]:
-        """Divide the work; member id -> assignment. Raises MalformedMetadataError."""
-
-    def watch(self, members: Sequence[JoinGroupMember]) -> None:
-        """Lead members whose work is divided already, for `outdated`. Raises MalformedMetadataError."""
-
-    def outdated(self) -> bool:
-        """Whether what there is to share has changed since the last `assign`.
-
-        After `watch` by a program that has just started: since the first look. It cannot know what it was
-        when the work was divided.
-        """
-
-    def decode(self, assignment: bytes) -> tuple[Unit, ...]:
-        """Read what the leader assigned. Raises MalformedMetadataError."""
-
-
 class TopicPartitions:
-    """The partitions of the topics that each member subscribes to (protocol type "consumer").
+    """The partitions of the topics that each member subscribes to.
 
     `partition_counts`: looks up topics; topic -> number of partitions, without those that do not exist.
     Source: ConsumerCoordinator.java of Apache Kafka 4.
     """
 
     protocol_type = "consumer"
+    """Members with different ones cannot be in one group."""
+    subscription: tuple[str, ...]
+    """The names that are asked for, sorted."""
 
     def __init__(
         self,
@@ -101,7 +70,10 @@ class TopicPartitions:
         self._shared_counts: Mapping[str, int] | None = {}
 
     def protocols(self, owned: Collection[TopicPartition], generation_id: int) -> list[OfferedProtocol]:
-        """See `Work`."""
+        """Return what to join with, the most wanted assignor first.
+
+        `owned` in `generation_id` is the last assignment, for assignors that leave work where it was.
+        """
         return [
             OfferedProtocol(
                 name, assignors.subscription(name, self.subscription, owned, generation_id).encode()
@@ -110,7 +82,10 @@ class TopicPartitions:
         ]
 
     def assign(self, protocol_name: str, members: Sequence[JoinGroupMember]) -> dict[str, bytes]:
-        """See `Work`. Topics that do not exist are nobody's until they do."""
+        """Divide the work; member id -> assignment. Raises MalformedMetadataError.
+
+        Topics that do not exist are nobody's until they do.
+        """
         subscribers = _subscribers(members)
         self._shared_topics = _topics(subscribers)
         self._shared_counts = counts = self._partition_counts(self._shared_topics)
@@ -124,20 +99,24 @@ class TopicPartitions:
         }
 
     def watch(self, members: Sequence[JoinGroupMember]) -> None:
-        """See `Work`."""
+        """Lead members whose work is divided already, for `outdated`. Raises MalformedMetadataError."""
         topics = _topics(_subscribers(members))
         if topics != self._shared_topics:
             self._shared_topics, self._shared_counts = topics, None
 
     def outdated(self) -> bool:
-        """See `Work`. Looks the partition counts up."""
+        """Whether the partition counts, which are looked up, have changed since the last `assign`.
+
+        After `watch` by a program that has just started: since the first look. It cannot know what they were
+        when the work was divided.
+        """
         counts = self._partition_counts(self._shared_topics)
         if self._shared_counts is None:
             self._shared_counts = counts
         return counts != self._shared_counts
 
     def decode(self, assignment: bytes) -> tuple[TopicPartition, ...]:
-        """See `Work`."""
+        """Read what the leader assigned. Raises MalformedMetadataError."""
         if not assignment:  # the leader forgot this member
             return ()
         decoded = _read(ConsumerProtocolAssignment.decode, assignment, "the leader")
@@ -185,12 +164,12 @@ class WorkUnits:
         self._assignors = assignors.check_names(assignor_names)
 
     def protocols(self, owned: Collection[str], generation_id: int) -> list[OfferedProtocol]:
-        """See `Work`."""
+        """See `TopicPartitions`."""
         metadata = msgspec.json.encode(_UnitsSubscription(sorted(owned), generation_id))
         return [OfferedProtocol(name, metadata) for name in self._assignors]
 
     def assign(self, protocol_name: str, members: Sequence[JoinGroupMember]) -> dict[str, bytes]:
-        """See `Work`."""
+        """See `TopicPartitions`."""
         topic, units = self.protocol_type, self.subscription
         partition_of = {unit: TopicPartition(topic, i) for i, unit in enumerate(units)}
         read = msgspec.json.Decoder(_UnitsSubscription).decode
@@ -212,18 +191,22 @@ class WorkUnits:
         }
 
     def watch(self, members: Sequence[JoinGroupMember]) -> None:
-        """See `Work`."""
+        """See `TopicPartitions`."""
 
     def outdated(self) -> bool:
-        """See `Work`. A list does not change by itself."""
+        """See `TopicPartitions`. A list does not change by itself."""
         return False
 
     def decode(self, assignment: bytes) -> tuple[str, ...]:
-        """See `Work`."""
+        """See `TopicPartitions`."""
         if not assignment:  # the leader forgot this member
             return ()
         decoded = _read(msgspec.json.Decoder(_UnitsAssignment).decode, assignment, "the leader")
         return tuple(sorted(decoded.units, key=natural))
+
+
+Work = TopicPartitions | WorkUnits
+"""The work of a group: what to join with, how the leader divides it, and how to read the outcome."""
 
 
 def natural(name: str) -> tuple[list[tuple[Any, ...]], str]:
