@@ -243,7 +243,7 @@ def test_offsets_of_a_topic_that_was_made_again_are_not_shown_as_if_they_were(ad
     asked = []
 
     class Logs:
-        def find(self, names):
+        def find_topics(self, names):
             asked.append(sorted(names))
             return {"again": Found(1, "now"), "gone": Found(0), "kept": Found(1, "kept")}
 

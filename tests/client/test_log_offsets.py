@@ -65,9 +65,9 @@ def test_topics_are_found_with_their_ids(logs):
     found = {"a": Found(3, "00000000-0000-0000-0000-000000000001"), "secret": Found(None), "gone": Found(0)}
     (admin,) = Admin.made
     admin.brokers.failing = {2: None}
-    assert found == logs.find(["a", "secret", "gone", "unknown"])
+    assert found == logs.find_topics(["a", "secret", "gone", "unknown"])
     assert [("MetadataRequest", 2), ("MetadataRequest", 1)] == admin.brokers.asked
-    assert {} == logs.find([])
+    assert {} == logs.find_topics([])
     assert 2 == len(admin.brokers.asked)
 
 
@@ -77,7 +77,7 @@ def test_brokers_tell_ids_as_they_tell_kafka_python(bootstrap_servers):
         admin.create_topics([NewTopic("with-id", 2, 1)])
         (expected,) = admin.describe_topics(["with-id"])
     with closing(LogOffsets(bootstrap_servers=bootstrap_servers)) as logs:
-        found = logs.find({"with-id", "without"})
+        found = logs.find_topics({"with-id", "without"})
     assert {"with-id": Found(2, str(expected["topic_id"])), "without": Found(0)} == found
 
 

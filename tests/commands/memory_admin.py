@@ -40,7 +40,7 @@ class MemoryLogs(LogOffsets):
     def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
         return {partition for partition in self._logs if partition.topic in topics}
 
-    def find(self, topics: Collection[str]) -> dict[str, Found]:
+    def find_topics(self, topics: Collection[str]) -> dict[str, Found]:
         return {each: Found(len(self.partitions([each])), self._topic_ids.get(each, "")) for each in topics}
 
     def list_partition_offsets(

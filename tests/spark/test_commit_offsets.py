@@ -26,7 +26,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from group_coordinator.spark import CommitOffsets, committer, listener
+from group_coordinator.spark import CommitOffsets, listener
 from group_coordinator.spark.committer import Committer, Counts
 from group_coordinator.spark.newest import GroupOffsets
 from group_coordinator.spark.progress import end_offsets
@@ -53,7 +53,9 @@ class Kafka:
             raise self.error
         return self
 
-    def alter_offsets_of_groups(self, offsets: Mapping[str, GroupOffsets]) -> committer.Errors:
+    def alter_offsets_of_groups(
+        self, offsets: Mapping[str, GroupOffsets]
+    ) -> dict[str, Any]:
         self.asked += 1
         assert self.may_answer.wait(60)
         if isinstance(self.error, Exception):
@@ -189,19 +191,18 @@ def test_to_the_brokers_own_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
     class Admin:
-        DEFAULT_CONFIG = {"bootstrap_servers": ""}  # noqa: RUF012 - as kafka-python's
-
         def __init__(self, **config: Any) -> None:
             asked.append(config)
 
-        def alter_group_offsets(self, group_id: str, offsets: GroupOffsets) -> Any:
-            asked.append((group_id, {each: it.offset for each, it in offsets.items()}))
-            return dict.fromkeys(offsets, NoError)
+        def alter_offsets_of_groups(self, offsets: Mapping[str, GroupOffsets]) -> Any:
+            ((group_id, of_group),) = offsets.items()
+            asked.append((group_id, {each: it.offset for each, it in of_group.items()}))
+            return {group_id: dict.fromkeys(of_group, NoError)}
 
         def close(self) -> None:
             asked.append("closed")
 
-    monkeypatch.setattr(listener, "KafkaAdminClient", Admin)
+    monkeypatch.setattr(listener, "BrokersAdmin", Admin)
     commits = CommitOffsets(bootstrap_servers="kafka:9092", to="brokers")
     commits.onQueryProgress(progress(source(ORDERS)))
     commits.close()

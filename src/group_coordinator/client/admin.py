@@ -335,7 +335,7 @@ class AdminClient(Closing):
             group_id: dict.fromkeys(partitions or (), NOTHING) for group_id, partitions in group_specs.items()
         }
         known = set() if as_stored else {name for answer in answers for name in with_ids(answer.topics)}
-        found = self._logs().find(known) if known else {}
+        found = self._logs().find_topics(known) if known else {}
         for answer in answers:
             _raise_for(answer)
             is_all = group_specs[answer.group_id] is None
@@ -410,8 +410,8 @@ class AdminClient(Closing):
         return self._logs().partitions(topics)
 
     def find_topics(self, topics: Collection[str]) -> dict[str, Found]:
-        """See `LogOffsets.find`."""
-        return self._logs().find(topics)
+        """See `LogOffsets`."""
+        return self._logs().find_topics(topics)
 
     def list_partition_offsets(
         self, topic_partition_specs: Mapping[TopicPartition, int]
@@ -447,31 +447,31 @@ class AdminClient(Closing):
         """Send all, then wait for all answers; they come back in the order of the requests."""
         for request in requests:
             self._channel.send(request)
-        awaited = {request.request_id: request.group_id for request in requests}
+        awaited = {request.request_id: request for request in requests}
         answers: dict[str, ResponseT] = {}
-        by_id = {request.request_id: request for request in requests}
         put_off: set[str] = set()
         deadline = time.monotonic() + self._timeout_ms / 1000
         while awaited:
             left_ms = int((deadline - time.monotonic()) * 1000)
             if left_ms <= 0:
-                raise NoAnswerError(awaited.values(), len(requests), self._timeout_ms, changes=changes)
+                group_ids = [request.group_id for request in awaited.values()]
+                raise NoAnswerError(group_ids, len(requests), self._timeout_ms, changes=changes)
             for answer in self._channel.receive(min(left_ms, _POLL_MS)):
-                group = awaited.get(answer.request_id)
-                if group is None or answer.group_id not in (None, group):
+                asked = awaited.get(answer.request_id)
+                if asked is None or answer.group_id not in (None, asked.group_id):
                     continue  # it has been taken, or is somebody else's
                 if answer.error_code == CoordinatorLoadInProgressError.errno:
                     put_off.add(answer.request_id)
                     continue
-                group_id = awaited.pop(answer.request_id)
+                del awaited[answer.request_id]
                 if answer.error_code == InvalidRequestError.errno or not isinstance(answer, kind):
-                    raise InvalidRequestError(f"group {group_id!r}: {answer.error_message}")
+                    raise InvalidRequestError(f"group {asked.group_id!r}: {answer.error_message}")
                 answers[answer.request_id] = answer
                 deadline = time.monotonic() + self._timeout_ms / 1000
             if len(put_off) == len(awaited):
                 # All others are answered, so a batch of the coordinator has ended since these were put off.
                 for request_id in put_off:
-                    self._channel.send(by_id[request_id])
+                    self._channel.send(awaited[request_id])
                 put_off.clear()
         return [answers[request.request_id] for request in requests]
 

@@ -6,20 +6,17 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 from msgspec.structs import asdict
 
 from group_coordinator.client.ask_coordinators import ask_coordinators, failure, passing
 from group_coordinator.client.ask_offsets import topics_of
-from group_coordinator.client.channel import settings_of
-from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import GroupDescription, told_by_broker
 from group_coordinator.client.groups_log import GroupListing, in_states, of_types, unique
-from group_coordinator.client.log_offsets import Log, LogOffsets
+from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.offset_lists import (
     NOTHING,
@@ -30,7 +27,6 @@ from group_coordinator.client.offset_lists import (
     to_fetch,
 )
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.coordinator_state.offsets.still_there import Found
 from group_coordinator.coordinator_state.requests import OffsetCommitTopic, OffsetDeleteTopic
 
 __all__ = ["BrokersAdmin"]
@@ -44,7 +40,7 @@ Errors = dict[TopicPartition, type[KafkaError]]
 T = TypeVar("T")
 
 
-class BrokersAdmin(Closing):
+class BrokersAdmin(LogOffsets):
     """Looks at groups at the brokers, and changes them. Methods, results and errors are `AdminClient`'s.
 
     All groups of a call are asked about at once. All requests may be sent twice, because the second time they
@@ -53,15 +49,8 @@ class BrokersAdmin(Closing):
     """
 
     def __init__(self, *, request_timeout_ms: int = 30_000, **kafka_config: Any) -> None:
+        super().__init__(request_timeout_ms=request_timeout_ms, **kafka_config)
         self._timeout_ms = request_timeout_ms
-        kafka_config["request_timeout_ms"] = request_timeout_ms
-        self._admin = KafkaAdminClient(**settings_of(KafkaAdminClient, kafka_config))
-        self._logs = LogOffsets(**kafka_config)
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._logs.close()
-        self._admin.close()
 
     # -- groups --------------------------------------------------------------------------------------
 
@@ -174,26 +163,6 @@ class BrokersAdmin(Closing):
         name = f"group-coordinator-{secrets.token_hex(16)}"
         (told,) = topics_of(self._admin, [name], self._timeout_ms)
         return for_code(told["error_code"]) is not TopicAuthorizationFailedError
-
-    # -- logs ----------------------------------------------------------------------------------------
-
-    def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
-        """See `LogOffsets`."""
-        return self._logs.partitions(topics)
-
-    def find_topics(self, topics: Collection[str]) -> dict[str, Found]:
-        """See `LogOffsets.find`."""
-        return self._logs.find(topics)
-
-    def list_partition_offsets(
-        self, topic_partition_specs: Mapping[TopicPartition, int], /
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """See `LogOffsets`."""
-        return self._logs.list_partition_offsets(topic_partition_specs)
-
-    def logs(self, offset_specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:
-        """See `LogOffsets`."""
-        return self._logs.logs(offset_specs)
 
     # -- requests and answers ------------------------------------------------------------------------
 

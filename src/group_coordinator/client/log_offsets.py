@@ -11,6 +11,7 @@ from kafka.structs import OffsetAndTimestamp, TopicPartition
 
 from group_coordinator.client.ask_offsets import ask_offsets, leaders_of, topics_of
 from group_coordinator.client.channel import settings_of
+from group_coordinator.client.closing import Closing
 from group_coordinator.client.topic_ids import found_in
 from group_coordinator.coordinator_state.offsets.still_there import Found
 
@@ -39,7 +40,7 @@ class ResetTarget(NamedTuple):
     warning: str = ""
 
 
-class LogOffsets:
+class LogOffsets(Closing):
     """Asks brokers about the logs of many partitions at once. `kafka_config`: kafka-python's settings.
 
     Answers leave out partitions without a leader, and those of a broker that does not answer for
@@ -58,7 +59,7 @@ class LogOffsets:
         """The partitions of the topics that have a leader."""
         return set(leaders_of(self._admin, topics, self._patience_ms)) if topics else set()
 
-    def find(self, topics: Collection[str]) -> dict[str, Found]:
+    def find_topics(self, topics: Collection[str]) -> dict[str, Found]:
         """Look topics up, by name; without those that Kafka cannot tell of."""
         return found_in(topics_of(self._admin, topics, self._patience_ms)) if topics else {}
 

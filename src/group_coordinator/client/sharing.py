@@ -1,4 +1,4 @@
-"""The steps of a member in a group of either protocol, which the program's thread takes one after the other."""
+"""The steps that a member of either protocol takes in its group, in the thread of its program."""
 
 from __future__ import annotations
 

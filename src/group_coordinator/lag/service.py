@@ -119,7 +119,7 @@ class _Measuring:
         began_s = time.monotonic()
         ends = logs.ends(self._book.partitions)
         ends_of_committed = logs.ends(self._book.partitions_of_committed, isolation_level="read_committed")
-        topics = logs.find(self._book.topics_with_ids)
+        topics = logs.find_topics(self._book.topics_with_ids)
         at_ms = round(time.time() * 1_000)
         groups = self._book.measure(at_ms, ends, ends_of_committed, topics)
         if wanted := self._stamps.wanted(groups, times.refused, self._max_fetches):

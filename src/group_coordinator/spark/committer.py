@@ -4,52 +4,24 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
-from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, NoError
-from kafka.structs import TopicPartition
 
+from group_coordinator.client.admin import AdminClient
+from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.spark.newest import GroupOffsets, NewestOffsets
 
-__all__ = ["Brokers", "Committer", "Counts", "Destination"]
+__all__ = ["Committer", "Counts", "Destination"]
 
 log = logging.getLogger(__name__)
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 
-Errors = dict[str, dict[TopicPartition, type[KafkaError]]]
-"""By group; NoError for what is committed."""
-
-
-class Destination(Protocol):
-    """Takes commits for groups without members: `AdminClient`, or `Brokers`."""
-
-    def alter_offsets_of_groups(self, offsets: Mapping[str, GroupOffsets]) -> Errors:
-        """Commit. Raises a KafkaError that concerns everything."""
-
-    def close(self) -> None:
-        """Disconnect."""
-
-
-class Brokers:
-    """The coordinators of Kafka's own groups, by kafka-python's admin client."""
-
-    def __init__(self, admin: KafkaAdminClient) -> None:
-        self._admin = admin
-
-    def alter_offsets_of_groups(self, offsets: Mapping[str, GroupOffsets]) -> Errors:
-        """Commit, for one group after the other."""
-        return {
-            group_id: self._admin.alter_group_offsets(group_id, of_group)
-            for group_id, of_group in offsets.items()
-        }
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._admin.close()
+Destination = AdminClient | BrokersAdmin
+"""Takes commits for groups without members."""
 
 
 class Counts(NamedTuple):

@@ -7,14 +7,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kafka import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from group_coordinator.client.admin import AdminClient
-from group_coordinator.client.channel import check_settings, settings_of
+from group_coordinator.client.brokers_admin import BrokersAdmin
+from group_coordinator.client.channel import check_settings
 from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
-from group_coordinator.spark.committer import Brokers, Committer, Counts, Destination
+from group_coordinator.spark.committer import Committer, Counts, Destination
 from group_coordinator.spark.newest import GroupOffsets
 from group_coordinator.spark.progress import end_offsets
 
@@ -84,7 +84,7 @@ class CommitOffsets(StreamingQueryListener):
 
         def connect() -> Destination:
             if to == "brokers":
-                return Brokers(KafkaAdminClient(**settings_of(KafkaAdminClient, kafka_config)))
+                return BrokersAdmin(**kafka_config)
             return AdminClient(request_topic=request_topic, response_topic=response_topic, **kafka_config)
 
         self._committer = Committer(connect)
