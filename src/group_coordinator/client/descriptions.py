@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
-from kafka.errors import GroupIdNotFoundError, KafkaError, NoError, for_code
+from kafka.errors import GroupIdNotFoundError, KafkaError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client.ask_coordinators import failure
 from group_coordinator.client.work import assigned_partitions
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer_protocol import CONSUMER, assignment_of, subscription_of
@@ -92,23 +93,14 @@ class GroupDescription:
 
 def described(answer: DescribeGroupResponse) -> GroupDescription:
     """The description that an answer gives."""
-    error = for_code(answer.error_code)
-    return GroupDescription(
-        group_id=answer.group_id,
-        group_state=answer.group_state,
-        protocol_type=answer.protocol_type,
-        protocol_data=answer.protocol_data,
-        generation_id=answer.generation_id,
-        leader=answer.leader,
-        members=tuple(_member(answer.protocol_type, member) for member in answer.members),
-        error=None if error is NoError else error(answer.error_message or error.description),
-    )
+    error = failure([answer.error_code], answer.error_message)
+    return _described(answer, answer.generation_id, answer.leader, error)
 
 
 def consumers_described(answer: ConsumerGroupDescribeResponse) -> GroupDescription:
     """The description that an answer gives of a group of the consumer protocol."""
-    error = for_code(answer.error_code)
-    is_there = error is NoError
+    error = failure([answer.error_code], answer.error_message)
+    is_there = error is None
     return GroupDescription(
         group_id=answer.group_id,
         group_state=answer.group_state if is_there else GroupState.DEAD,
@@ -117,7 +109,7 @@ def consumers_described(answer: ConsumerGroupDescribeResponse) -> GroupDescripti
         generation_id=answer.group_epoch if is_there else -1,
         leader="",
         members=tuple(map(_consumer, answer.members)),
-        error=None if is_there else error(answer.error_message or error.description),
+        error=error,
         group_type="consumer" if is_there else "classic",
         assignment_epoch=answer.assignment_epoch if is_there else None,
     )
@@ -141,19 +133,23 @@ def pictured(group: GroupPicture) -> GroupDescription:
 
 def told_by_broker(group: Any) -> GroupDescription:
     """The description that a broker's DescribeGroups response gives of one of its groups."""
-    error = for_code(group.error_code)
-    if error is NoError and group.group_state == GroupState.DEAD:
+    error = failure([group.error_code], group.error_message)
+    if error is None and group.group_state == GroupState.DEAD:
         # Up to version 5 it tells a group that is not there by this state alone.
-        error = GroupIdNotFoundError
+        error = GroupIdNotFoundError(group.error_message or GroupIdNotFoundError.description)
+    return _described(group, -1, "", error)
+
+
+def _described(answer: Any, generation_id: int, leader: str, error: KafkaError | None) -> GroupDescription:
     return GroupDescription(
-        group_id=group.group_id,
-        group_state=group.group_state,
-        protocol_type=group.protocol_type,
-        protocol_data=group.protocol_data,
-        generation_id=-1,
-        leader="",
-        members=tuple(_member(group.protocol_type, member) for member in group.members),
-        error=None if error is NoError else error(group.error_message or error.description),
+        group_id=answer.group_id,
+        group_state=answer.group_state,
+        protocol_type=answer.protocol_type,
+        protocol_data=answer.protocol_data,
+        generation_id=generation_id,
+        leader=leader,
+        members=tuple(_member(answer.protocol_type, member) for member in answer.members),
+        error=error,
     )
 
 
