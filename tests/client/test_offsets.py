@@ -111,6 +111,13 @@ def test_commit_says_who_commits_what(script):
     ]
 
 
+def test_commit_without_a_leader_epoch_says_so_as_kafka_does(script):
+    script.member.commit({A0: OffsetAndMetadata(5, "", None)}, "token")
+
+    (request,) = script.sent()
+    assert request.topics[0].partitions[0].committed_leader_epoch == -1
+
+
 def test_commit_of_a_unit_is_of_partition_0_of_its_name(script):
     request = commit(script, "eu")
 

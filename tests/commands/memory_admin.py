@@ -8,7 +8,7 @@ from kafka.admin import OffsetSpec
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 from group_coordinator.client.admin import AdminClient
-from group_coordinator.client.groups_log import GroupListing, in_states, of_types
+from group_coordinator.client.groups_log import GroupListing, chosen
 from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.coordinator_state.config import GroupConfig
@@ -99,8 +99,7 @@ class MemoryAdmin(AdminClient):
             GroupListing(each.group_id, each.state, each.protocol_type or "", each.group_type)
             for each in pictures
         ]
-        chosen = of_types(in_states(listed, states_filter), types_filter)
-        return sorted(chosen, key=lambda each: each.group_id)
+        return sorted(chosen(listed, states_filter, types_filter), key=lambda each: each.group_id)
 
     def measured_lag(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
         return self.lags

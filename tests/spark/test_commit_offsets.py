@@ -53,9 +53,7 @@ class Kafka:
             raise self.error
         return self
 
-    def alter_offsets_of_groups(
-        self, offsets: Mapping[str, GroupOffsets]
-    ) -> dict[str, Any]:
+    def alter_offsets_of_groups(self, offsets: Mapping[str, GroupOffsets]) -> dict[str, Any]:
         self.asked += 1
         assert self.may_answer.wait(60)
         if isinstance(self.error, Exception):

@@ -33,7 +33,7 @@ from group_coordinator.client.descriptions import (
     consumers_described,
     described,
 )
-from group_coordinator.client.groups_log import GroupListing, in_states, of_types, read_groups, unique
+from group_coordinator.client.groups_log import GroupListing, chosen, read_groups, unique
 from group_coordinator.client.lag_log import LagLog, Measurement
 from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
 from group_coordinator.client.offset_lists import (
@@ -205,7 +205,7 @@ class AdminClient(Closing):
         if partitions is None:
             raise MissingTopicError(self._groups_topic)
         groups = read_groups(self._groups_topic, partitions, self._kafka_config, self._timeout_ms)
-        return of_types(in_states(groups, states_filter), types_filter)
+        return chosen(groups, states_filter, types_filter)
 
     def measured_lag(self, group_ids: Collection[str] | None = None) -> dict[str, Measurement]:
         """The newest measurements of `measure-lag`, of these groups or of all, by group id.

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from group_coordinator.client.ask_coordinators import ask_coordinators, failure, passing
 from group_coordinator.client.ask_offsets import topics_of
 from group_coordinator.client.descriptions import GroupDescription, told_by_broker
-from group_coordinator.client.groups_log import GroupListing, in_states, of_types, unique
+from group_coordinator.client.groups_log import GroupListing, chosen, unique
 from group_coordinator.client.log_offsets import LogOffsets
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.offset_lists import (
@@ -73,8 +73,7 @@ class BrokersAdmin(LogOffsets):
             )
             for each in self._admin.list_groups()
         )
-        chosen = of_types(in_states(groups, states_filter), types_filter)
-        return sorted(chosen, key=lambda each: each.group_id)
+        return sorted(chosen(groups, states_filter, types_filter), key=lambda each: each.group_id)
 
     def describe_groups(self, group_ids: Collection[str]) -> dict[str, GroupDescription]:
         """Groups with their members, by id; what is wrong with one is its `error`.

@@ -21,8 +21,7 @@ from group_coordinator.coordinator_state.responses import KnownPattern
 __all__ = [
     "GroupListing",
     "Picture",
-    "in_states",
-    "of_types",
+    "chosen",
     "read_groups",
     "read_listing",
     "read_picture",
@@ -52,16 +51,23 @@ def unique(group_ids: Collection[str]) -> list[str]:
     return [group_ids] if isinstance(group_ids, str) else list(dict.fromkeys(group_ids))
 
 
-def in_states(groups: Iterable[GroupListing], states_filter: Collection[str] | None) -> list[GroupListing]:
-    """The groups in these states (in any case of letters); all if there are none."""
+def chosen(
+    groups: Iterable[GroupListing],
+    states_filter: Collection[str] | None,
+    types_filter: Collection[str] | None,
+) -> list[GroupListing]:
+    """The groups in these states and of these types (in any case of letters).
+
+    Without states they are those in all of them; types likewise.
+    """
     states = {state.replace("_", "").lower() for state in states_filter or ()}
-    return [group for group in groups if not states or group.group_state.lower() in states]
-
-
-def of_types(groups: Iterable[GroupListing], types_filter: Collection[str] | None) -> list[GroupListing]:
-    """The groups of these types (in any case of letters); all if there are none."""
     types = {each.lower() for each in types_filter or ()}
-    return [group for group in groups if not types or group.group_type.lower() in types]
+    return [
+        group
+        for group in groups
+        if (not states or group.group_state.lower() in states)
+        and (not types or group.group_type.lower() in types)
+    ]
 
 
 class Picture(msgspec.Struct):

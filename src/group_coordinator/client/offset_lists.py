@@ -25,7 +25,16 @@ from group_coordinator.coordinator_state.responses import (
     OffsetFetchResponse,
 )
 
-__all__ = ["NOTHING", "committed", "errors_of", "to_commit", "to_delete", "to_fetch"]
+__all__ = [
+    "NOTHING",
+    "by_topic",
+    "committed",
+    "errors_of",
+    "to_commit",
+    "to_commit_one",
+    "to_delete",
+    "to_fetch",
+]
 
 # A tenth of `max.request.bytes`, which nobody would set lower; an entry may be as large as 16 kB.
 _MAX_BYTES = 100_000
@@ -44,19 +53,18 @@ def to_fetch(partitions: Iterable[TopicPartition]) -> list[list[OffsetFetchTopic
 
 def to_commit(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[list[OffsetCommitTopic]]:
     """Return the topics to ask `offset_commit` for."""
-    entries = (
-        (
-            partition,
-            OffsetCommitPartition(
-                partition_index=partition.partition,
-                committed_offset=each.offset,
-                committed_leader_epoch=-1 if each.leader_epoch is None else each.leader_epoch,
-                committed_metadata=each.metadata,
-            ),
-        )
-        for partition, each in offsets.items()
-    )
+    entries = ((each, to_commit_one(each, offset)) for each, offset in offsets.items())
     return _lists(entries, OffsetCommitTopic)
+
+
+def to_commit_one(partition: TopicPartition, offset: OffsetAndMetadata) -> OffsetCommitPartition:
+    """Return an offset as a request has it."""
+    return OffsetCommitPartition(
+        partition_index=partition.partition,
+        committed_offset=offset.offset,
+        committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
 
 
 def to_delete(partitions: Iterable[TopicPartition]) -> list[list[OffsetDeleteTopic]]:
@@ -65,20 +73,30 @@ def to_delete(partitions: Iterable[TopicPartition]) -> list[list[OffsetDeleteTop
     return _lists(entries, OffsetDeleteTopic)
 
 
+def by_topic(
+    entries: Iterable[tuple[TopicPartition, Entry]], topic: Callable[[str, list[Entry]], Topic]
+) -> list[Topic]:
+    """Return the entries of partitions as one request has them."""
+    topics: dict[str, list[Entry]] = {}
+    for partition, entry in entries:
+        topics.setdefault(partition.topic, []).append(entry)
+    return [topic(*each) for each in topics.items()]
+
+
 def _lists(
     entries: Iterable[tuple[TopicPartition, Entry]], topic: Callable[[str, list[Entry]], Topic]
 ) -> list[list[Topic]]:
-    return [[topic(name, of_topic) for name, of_topic in part.items()] for part in _parts(entries)]
+    return [by_topic(part, topic) for part in _parts(entries)]
 
 
-def _parts(entries: Iterable[tuple[TopicPartition, Entry]]) -> Iterator[dict[str, list[Entry]]]:
-    part: dict[str, list[Entry]] = {}
+def _parts(entries: Iterable[tuple[TopicPartition, Entry]]) -> Iterator[list[tuple[TopicPartition, Entry]]]:
+    part: list[tuple[TopicPartition, Entry]] = []
     size = 0
     for partition, entry in entries:
         if size > _MAX_BYTES:
             yield part
-            part, size = {}, 0
-        part.setdefault(partition.topic, []).append(entry)
+            part, size = [], 0
+        part.append((partition, entry))
         size += len(msgspec.json.encode((partition.topic, entry)))
     if part:
         yield part

@@ -21,13 +21,13 @@ import msgspec
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.errors import commit_error, fatal_error, oversized_commit, unanswered
+from group_coordinator.client.offset_lists import by_topic, committed, to_commit_one
 from group_coordinator.client.work import Unit, partition_of
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.fitting import fits
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
-    OffsetCommitPartition,
     OffsetCommitRequest,
     OffsetCommitTopic,
     OffsetFetchRequest,
@@ -108,23 +108,13 @@ class OffsetCalls:
     ) -> None:
         """Commit as a member of a generation."""
         units = {partition_of(unit): unit for unit in offsets}
-        topics = defaultdict(list)
-        for (topic, partition), unit in units.items():
-            offset, metadata, leader_epoch = offsets[unit]
-            topics[topic].append(
-                OffsetCommitPartition(
-                    partition_index=partition,
-                    committed_offset=offset,
-                    committed_leader_epoch=leader_epoch,
-                    committed_metadata=metadata,
-                )
-            )
+        entries = ((each, to_commit_one(each, offsets[unit])) for each, unit in units.items())
         request = OffsetCommitRequest(
             **self._envelope(),
             generation_id=generation_id,
             member_id=member_id,
             group_instance_id=instance_id,
-            topics=[OffsetCommitTopic(*each) for each in topics.items()],
+            topics=by_topic(entries, OffsetCommitTopic),
         )
         size = len(msgspec.json.encode(request))
         if size > _MAX_BYTES:
@@ -138,13 +128,10 @@ class OffsetCalls:
         self._fetch(_Call(token, {partition_of(unit): unit for unit in units}, expires_at))
 
     def _fetch(self, call: _Call) -> None:
-        topics = defaultdict(list)
-        for topic, partition in call.units:
-            topics[topic].append(partition)
         member_id, member_epoch = self._asker()
         request = OffsetFetchRequest(
             **self._envelope(),
-            topics=[OffsetFetchTopic(*each) for each in topics.items()],
+            topics=by_topic(((each, each.partition) for each in call.units), OffsetFetchTopic),
             member_id=member_id,
             member_epoch=member_epoch,
         )
@@ -187,7 +174,9 @@ class OffsetCalls:
             return True
         error = self._error(answer, call)
         if isinstance(answer, OffsetFetchResponse) and error is None:
-            self._outcomes.append(Outcome(call.token, _told(answer, call)))
+            found = committed(answer)
+            told = {unit: found.get(partition) for partition, unit in call.units.items()}
+            self._outcomes.append(Outcome(call.token, told))
         else:
             self._outcomes.append(Outcome(call.token, error=error))
         return True
@@ -261,18 +250,6 @@ def checked_units(units: Collection[Unit]) -> tuple[Unit, ...]:
     for unit in units:
         partition_of(unit)
     return tuple(units)
-
-
-def _told(answer: OffsetFetchResponse, call: _Call) -> dict[Unit, OffsetAndMetadata | None]:
-    told: dict[Unit, OffsetAndMetadata | None] = dict.fromkeys(call.units.values())
-    for topic in answer.topics:
-        for each in topic.partitions:
-            if each.committed_offset >= 0:
-                unit = call.units[TopicPartition(topic.name, each.partition_index)]
-                told[unit] = OffsetAndMetadata(
-                    each.committed_offset, each.metadata, each.committed_leader_epoch
-                )
-    return told
 
 
 def _listed(units: Iterable[Unit]) -> str:
