@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -196,15 +196,8 @@ class LagLog(Closing):
     It reads from some minutes ago on, and each look goes on from where the last one has ended.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        kafka_config: Mapping[str, Any],
-        *,
-        timeout_ms: int = 10_000,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
-        self._topic, self._timeout_ms, self._clock_ms = topic, timeout_ms, clock_ms
+    def __init__(self, topic: str, kafka_config: Mapping[str, Any], *, timeout_ms: int = 10_000) -> None:
+        self._topic, self._timeout_ms = topic, timeout_ms
         self._config = (
             settings_of(KafkaConsumer, kafka_config) | WITHOUT_GROUP | {"auto_offset_reset": "latest"}
         )
@@ -237,7 +230,7 @@ class LagLog(Closing):
             self._read(self._consumer, ends_of(self._consumer, assigned, self._timeout_ms), wanted)
             return self._fresh()
         for look_back_ms in _LOOKS_BACK_MS:
-            ends = assign_since(self._consumer, self._topic, self._clock_ms() - look_back_ms)
+            ends = assign_since(self._consumer, self._topic, _now_ms() - look_back_ms)
             if ends is None:
                 break
             self._read(self._consumer, ends, wanted)
@@ -246,7 +239,7 @@ class LagLog(Closing):
         return self._newest
 
     def _fresh(self) -> dict[str, Measurement]:
-        now_ms = self._clock_ms()
+        now_ms = _now_ms()
         self._newest = {each: it for each, it in self._newest.items() if it.is_fresh(now_ms)}
         return self._newest
 
@@ -271,3 +264,7 @@ class LagLog(Closing):
         for record in records:
             if (measurement := read_measurement(record)) is not None:
                 self._newest[measurement.group_id] = measurement
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -7,7 +7,7 @@ its log alone.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from kafka.admin import KafkaAdminClient
@@ -52,14 +52,9 @@ class UnreachableError(Exception):
     """Kafka cannot be reached, or does not let us in; the message is one line and says what to look at."""
 
 
-@contextmanager
-def admin_client(client_config: Mapping[str, Any]) -> Iterator[KafkaAdminClient]:
+def admin_client(client_config: Mapping[str, Any]) -> closing[KafkaAdminClient]:
     """An admin client for as long as the context is open; `UnreachableError` if there cannot be one."""
-    admin = connected_admin(client_config)
-    try:
-        yield admin
-    finally:
-        admin.close()
+    return closing(connected_admin(client_config))
 
 
 def connected_admin(client_config: Mapping[str, Any]) -> KafkaAdminClient:

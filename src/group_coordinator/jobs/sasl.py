@@ -122,18 +122,6 @@ def _by_password(java: Mapping[str, str]) -> SaslLogin:
     return SaslLogin(java, python)
 
 
-class _Client(NamedTuple):
-    """A client of an OAuth server; texts only, so that equal ones share a provider and its token."""
-
-    endpoint: str
-    client_id: str
-    client_secret: str
-    scope: str
-    url_encoded: bool
-    extensions: tuple[tuple[str, str], ...]
-    tls: tuple[tuple[str, str], ...]
-
-
 def _by_token(java: Mapping[str, str]) -> SaslLogin:
     """Log in with a token of an OAuth server, for its own client id and secret (KIP-768)."""
     options = _options(java)
@@ -150,18 +138,18 @@ def _by_token(java: Mapping[str, str]) -> SaslLogin:
                 f"OAUTHBEARER needs {option}=... in kafka.sasl.jaas.config, or kafka.{name}, beside "
                 f"kafka.{_ENDPOINT}"
             )
-    client = _Client(
+    provider = _provider(
         endpoint,
         options["clientId"],
         options["clientSecret"],
-        options.get("scope", ""),
-        java.get("sasl.oauthbearer.header.urlencode", "false").lower() == "true",
-        tuple(
+        scope=options.get("scope", ""),
+        url_encoded=java.get("sasl.oauthbearer.header.urlencode", "false").lower() == "true",
+        extensions=tuple(
             (name.removeprefix(_EXTENSION), value)
             for name, value in options.items()
             if name.startswith(_EXTENSION)
         ),
-        tuple((name, value) for name, value in options.items() if name.startswith(_TLS_OPTION)),
+        tls=tuple((name, value) for name, value in options.items() if name.startswith(_TLS_OPTION)),
     )
     # Spark hides what it logs from this option to the last quote, and nothing that is called a secret.
     options = {_HIDING: "", **options}
@@ -173,23 +161,33 @@ def _by_token(java: Mapping[str, str]) -> SaslLogin:
             _JAAS: f"{_OAUTH}.OAuthBearerLoginModule required{given};",
             _LOGIN_HANDLER: f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
         },
-        {"sasl_oauth_token_provider": _provider(client)},
+        {"sasl_oauth_token_provider": provider},
     )
 
 
 @lru_cache(_PROVIDERS)
-def _provider(client: _Client) -> TokenProvider:
+def _provider(
+    endpoint: str,
+    client_id: str,
+    client_secret: str,
+    *,
+    scope: str,
+    url_encoded: bool,
+    extensions: tuple[tuple[str, str], ...],
+    tls: tuple[tuple[str, str], ...],
+) -> TokenProvider:
+    """Make a provider. Equal clients of an OAuth server share one and its token."""
     try:
         return TokenProvider(
-            client.endpoint,
-            client_id=client.client_id,
-            client_secret=client.client_secret,
-            scope=client.scope,
-            url_encoded=client.url_encoded,
-            extensions=dict(client.extensions),
+            endpoint,
+            client_id=client_id,
+            client_secret=client_secret,
+            scope=scope,
+            url_encoded=url_encoded,
+            extensions=dict(extensions),
             # Java checks the name of a token endpoint in any case.
             tls=tls_context(
-                tls_settings(dict(client.tls), "kafka.sasl.jaas.config: ") | {"ssl_check_hostname": True}
+                tls_settings(dict(tls), "kafka.sasl.jaas.config: ") | {"ssl_check_hostname": True}
             ),
         )
     except ssl.SSLError as error:

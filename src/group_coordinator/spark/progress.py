@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Protocol
 
 from kafka.structs import TopicPartition
+from pyspark.sql.streaming.listener import SourceProgress
 
 __all__ = ["end_offsets"]
 
 
-class Source(Protocol):
-    """A source of a query, as `pyspark.sql.streaming.listener.SourceProgress` has it."""
-
-    @property
-    def description(self) -> str:
-        """Its kind and what it reads, such as `KafkaV2[Subscribe[orders]]`."""
-
-    @property
-    def endOffset(self) -> str:  # noqa: N802 - Spark's name
-        """The place up to which the batch has read, in a form of the source's own."""
-
-
-def end_offsets(sources: Iterable[Source]) -> dict[TopicPartition, int]:
+def end_offsets(sources: Iterable[SourceProgress]) -> dict[TopicPartition, int]:
     """Return the next offset to read of each partition that the query's Kafka sources read.
 
     A partition that several sources read is read so far as the slowest of them has come. Raises `ValueError`
