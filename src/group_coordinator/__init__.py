@@ -17,30 +17,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from group_coordinator.client import (
-        AdminClient,
+    from group_coordinator.client.admin import AdminClient, NoAnswerError
+    from group_coordinator.client.channel import MissingTopicError
+    from group_coordinator.client.consumer import GroupConsumer
+    from group_coordinator.client.descriptions import Coordinator, GroupDescription, MemberDescription
+    from group_coordinator.client.errors import (
         CommitFailedError,
-        Coordinator,
-        EventReader,
         FencedInstanceIdError,
-        GroupConsumer,
-        GroupDescription,
-        GroupListing,
-        GroupMember,
-        MalformedMetadataError,
-        MemberDescription,
         MembershipError,
-        MemberState,
-        MissingTopicError,
-        NoAnswerError,
         RebalanceInProgressError,
-        RebalanceListener,
-        SharedConnection,
-        TokenError,
-        TokenProvider,
-        TokenRefusedError,
         UnreleasedInstanceIdError,
     )
+    from group_coordinator.client.events import EventReader
+    from group_coordinator.client.groups_log import GroupListing
+    from group_coordinator.client.listeners import RebalanceListener
+    from group_coordinator.client.member import GroupMember
+    from group_coordinator.client.shared import SharedConnection
+    from group_coordinator.client.states import MemberState
+    from group_coordinator.client.tokens import TokenError, TokenProvider, TokenRefusedError
+    from group_coordinator.client.work import MalformedMetadataError
 
 __all__ = [
     "AdminClient",
@@ -67,12 +62,38 @@ __all__ = [
     "UnreleasedInstanceIdError",
 ]
 
+_HOMES = {
+    "AdminClient": "admin",
+    "CommitFailedError": "errors",
+    "Coordinator": "descriptions",
+    "EventReader": "events",
+    "FencedInstanceIdError": "errors",
+    "GroupConsumer": "consumer",
+    "GroupDescription": "descriptions",
+    "GroupListing": "groups_log",
+    "GroupMember": "member",
+    "MalformedMetadataError": "work",
+    "MemberDescription": "descriptions",
+    "MemberState": "states",
+    "MembershipError": "errors",
+    "MissingTopicError": "channel",
+    "NoAnswerError": "admin",
+    "RebalanceInProgressError": "errors",
+    "RebalanceListener": "listeners",
+    "SharedConnection": "shared",
+    "TokenError": "tokens",
+    "TokenProvider": "tokens",
+    "TokenRefusedError": "tokens",
+    "UnreleasedInstanceIdError": "errors",
+}
+"""The file of `client/` that has each name."""
+
 
 def __getattr__(name: str) -> Any:
-    """Import the client when it is first asked for: Spark's Python workers do without it."""
-    if name not in __all__:
+    """Import it when it is first asked for: Spark's Python workers do without the client."""
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("group_coordinator.client"), name)
+    return getattr(import_module(f"{__name__}.client.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,8 @@ import pytest
 from kafka.errors import OffsetOutOfRangeError
 from kafka.structs import TopicPartition
 
-from group_coordinator.client import MissingTopicError, events
+from group_coordinator.client import events
+from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.events import EventReader
 from group_coordinator.coordinator_state.topics import EVENTS
 from tests.client.brokers import Brokers

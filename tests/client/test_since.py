@@ -6,6 +6,7 @@ import pytest
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka.structs import TopicPartition
 
+from group_coordinator.client import since
 from group_coordinator.client.since import partitions_there
 
 
@@ -27,6 +28,7 @@ def test_a_topic_of_which_brokers_do_not_tell_yet_is_waited_for() -> None:
     ]
 
 
-def test_a_topic_that_is_not_there_is_an_error() -> None:
+def test_a_topic_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(since, "_THERE_S", 0.01)
     with pytest.raises(UnknownTopicOrPartitionError, match="there is no topic made"):
-        partitions_there(Consumer(), "made", patience_s=0.01)
+        partitions_there(Consumer(), "made")

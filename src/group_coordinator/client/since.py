@@ -27,15 +27,13 @@ def partitions_of(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
     return []
 
 
-def partitions_there(
-    consumer: KafkaConsumer, topic: str, patience_s: float = _THERE_S
-) -> list[TopicPartition]:
+def partitions_there(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
     """The partitions, by number, of a topic that somebody has made.
 
     Brokers tell of a new topic one after the other. Somebody who took the first answer as it is would read
     nothing for ever. Raises a KafkaError; `UnknownTopicOrPartitionError` if no broker tells of it in time.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + _THERE_S
     while not (numbers := consumer.partitions_for_topic(topic)):
         if time.monotonic() > deadline:
             raise UnknownTopicOrPartitionError(f"there is no topic {topic}")

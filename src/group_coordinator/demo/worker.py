@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 from kafka import TopicPartition
 
-from group_coordinator.client import GroupConsumer
+from group_coordinator.client.consumer import GroupConsumer
 from group_coordinator.demo.store import OrderStore, Owner
 from group_coordinator.jobs.signals import stop_event
 

@@ -11,14 +11,11 @@ import click
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
-from group_coordinator.client import (
-    GroupMember,
-    MalformedMetadataError,
-    MembershipError,
-    MemberState,
-    MissingTopicError,
-)
-from group_coordinator.client.work import natural
+from group_coordinator.client.channel import MissingTopicError
+from group_coordinator.client.errors import MembershipError
+from group_coordinator.client.member import GroupMember
+from group_coordinator.client.states import MemberState
+from group_coordinator.client.work import MalformedMetadataError, natural
 from group_coordinator.commands.command_config import config_to_connect
 from group_coordinator.commands.output import put
 from group_coordinator.commands.terminal import fail
