@@ -75,6 +75,7 @@ class Client(Program):
 
     def __init__(self, world: World, name: str, settings: MemberSettings, reply_partition: int) -> None:
         super().__init__(world, name, settings, Membership(settings, name, reply_partition))
+        self.reply_partition = reply_partition
         self.owned: tuple[int, ...] = ()
         self.assigned_in: Generation | None = None
         self.positions: dict[int, int] | None = None

@@ -68,6 +68,7 @@ class Consumer(Program):
     ) -> None:
         membership = ConsumerMembership(settings, name, f"m-{name}", reply_partition)
         super().__init__(world, name, settings, membership)
+        self.reply_partition = reply_partition
         self._play = play
         self.names: tuple[str, ...] = world.rng.choice(_CHOICES)
         self.positions: dict[MemberPartition, int] = {}

@@ -28,6 +28,8 @@ class Program:
 
     REPLACES: ClassVar[bool]
     """Whether a program that is started twice takes the place of the first. Else the first keeps it."""
+    reply_partition: int
+    """The partition of the responses that it reads."""
 
     def __init__(self, world: World, name: str, settings: Any, membership: Any) -> None:
         self._world = world

@@ -318,7 +318,7 @@ class World:
     def answer(self, answer: Answer) -> None:
         """The coordinator has written an answer: everybody who reads as that client hears of it."""
         for client in self.clients:
-            if (client.settings.client_id, client.membership.reply_partition) == (
+            if (client.settings.client_id, client.reply_partition) == (
                 answer.response.client_id,
                 answer.partition,
             ):

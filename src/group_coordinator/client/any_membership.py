@@ -70,11 +70,6 @@ class AnyMembership(ABC):
     def state(self) -> MemberState:
         """The state of the member."""
 
-    @property
-    def reply_partition(self) -> int:
-        """The partition of the response topic that the member reads."""
-        return self._requests.reply_partition
-
     def take_requests(self) -> list[AnyRequest]:
         """The requests to send, in order. Each is returned once."""
         return self._requests.take()

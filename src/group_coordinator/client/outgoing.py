@@ -21,7 +21,7 @@ class Outgoing:
 
     def __init__(self, settings: AnySettings, instance: str, reply_partition: int) -> None:
         self._settings = settings
-        self.reply_partition = reply_partition
+        self._reply_partition = reply_partition
         self._prefix = f"{settings.client_id}-{instance}-"
         self.count = 0
         """The number of the newest request."""
@@ -43,7 +43,7 @@ class Outgoing:
             "request_id": f"{self._prefix}{kind}{self.count}",
             "client_id": self._settings.client_id,
             "client_host": self._settings.client_host,
-            "reply_partition": self.reply_partition,
+            "reply_partition": self._reply_partition,
             "group_id": self._settings.group_id,
         }
 
