@@ -202,8 +202,8 @@ class SharedConnection(Closing):
     def _together(self, group_id: str, beats: list[_Beat]) -> _AnyHeartbeat:
         self._request_count += 1
         request_id = f"{self._request_prefix}{self._request_count}"
-        request = _joined(
-            [beat.request for beat in beats],
+        request = type(beats[0].request)(
+            members=[each for beat in beats for each in _members(beat.request)],
             request_id=request_id,
             client_id=self._client_id,
             client_host=self._client_host,
@@ -234,12 +234,11 @@ class SharedConnection(Closing):
             ]
         if isinstance(answer, ConsumerGroupHeartbeatResponse) and answer.error_code == Errors.NONE:
             news = {each.member_id: each for each in answer.members or ()}
+            named = [[it.member_id for it in _members(request)] for _, request in beats]
+            own = [[news[it] for it in ids if it in news] for ids in named]
             return [
-                (
-                    member,
-                    _addressed(answer, request, members=[news[it] for it in _members(request) & news.keys()]),
-                )
-                for member, request in beats
+                (member, _addressed(answer, request, members=its))
+                for (member, request), its in zip(beats, own, strict=True)
             ]
         # An error of the whole request.
         return [(member, _addressed(answer, request)) for member, request in beats]
@@ -277,22 +276,9 @@ class SharedConnection(Closing):
             member.put(answer)
 
 
-def _joined(requests: Sequence[_AnyHeartbeat], **envelope: Any) -> _AnyHeartbeat:
-    """Several heartbeats of one kind as one."""
-    beats = [each for request in requests if isinstance(request, HeartbeatRequest) for each in request.beats]
-    if beats:
-        return HeartbeatRequest(members=beats, **envelope)
-    alive = [
-        each
-        for request in requests
-        if isinstance(request, ConsumerGroupHeartbeatRequest)
-        for each in request.members or ()
-    ]
-    return ConsumerGroupHeartbeatRequest(members=alive, **envelope)
-
-
-def _members(request: _AnyHeartbeat) -> set[str]:
-    return {each.member_id for each in request.members or ()}
+def _members(request: _AnyHeartbeat) -> Sequence[Any]:
+    """What a heartbeat says of its members."""
+    return request.beats if isinstance(request, HeartbeatRequest) else request.members or ()
 
 
 def _addressed(answer: AnyAnswer, request: _AnyHeartbeat, **fields: Any) -> AnyAnswer:
