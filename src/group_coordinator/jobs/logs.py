@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["line_processors", "logging_as"]
 
 _FIRST = ("timestamp", "level", "logger", "event")
-_OWN = ("group_coordinator",)
 _ERROR = "error: "
 _WIDTH = 80
 _MOST_LINES = 4
@@ -85,10 +84,9 @@ def logging_as(settings: JobSettings, say: Callable[[str], None]) -> Iterator[Ca
         for handler in logging.getLogger().handlers:
             stack.callback(handler.setFormatter, handler.formatter)
             handler.setFormatter(formatter)
-        for name in _OWN:
-            logger = logging.getLogger(name)
-            stack.callback(logger.setLevel, logger.level)
-            logger.setLevel(settings.log_level.upper())
+        own = logging.getLogger("group_coordinator")
+        stack.callback(own.setLevel, own.level)
+        own.setLevel(settings.log_level.upper())
         yield say_json if settings.log_format == "json" else say
 
 
