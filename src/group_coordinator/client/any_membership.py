@@ -37,7 +37,6 @@ OFFSETS = "offsets-"
 """A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's."""
 
 _REBALANCING = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
-_IN_GROUP = (*_REBALANCING, MemberState.STABLE)
 
 
 class AnyMembership(ABC):
@@ -151,9 +150,14 @@ class AnyMembership(ABC):
         """Do what is due of `_timers`."""
 
     def _poll_deadline(self) -> int | None:
-        if self._polled_at is None or self.state not in _IN_GROUP:
+        if self._polled_at is None or not self._is_in_group:
             return None
         return self._polled_at + self.settings.max_poll_interval_ms
+
+    @property
+    @abstractmethod
+    def _is_in_group(self) -> bool:
+        """Whether it is a member, or is joining."""
 
     def _next_heartbeat(self, interval_ms: int, now_ms: int) -> int:
         return next_instant(self.settings.group_id, interval_ms, now_ms, self._wall_ahead_ms)

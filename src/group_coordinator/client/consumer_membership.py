@@ -244,6 +244,10 @@ class ConsumerMembership(AnyMembership):
         elif (session := self._session) is not None and now_ms >= session.heartbeat_at:
             self._say_alive(session, now_ms)
 
+    @property
+    def _is_in_group(self) -> bool:
+        return self._session is not None or self._is_joining
+
     def _all_at(self) -> int | None:
         """When all is to be said although nothing has changed; not while it is unanswered."""
         if self._session is None or self._awaited is not None or self._repeat_at is not None:

@@ -57,6 +57,8 @@ _HeartbeatAnswer = HeartbeatResponse | InvalidRequestResponse
 # (AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE).
 _JOIN_LAPSE_MS = 5_000
 
+_IN_GROUP = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+
 # Errors of a commit that are about its generation. They weigh as much as those of a heartbeat.
 _OF_GENERATION = frozenset(
     {
@@ -188,6 +190,10 @@ class Membership(AnyMembership):
                 self._send_sync(self.generation, now_ms)
             else:
                 self._send_join(now_ms, "the last join was not answered, or not granted yet")
+
+    @property
+    def _is_in_group(self) -> bool:
+        return self.state in _IN_GROUP
 
     # -- requests ------------------------------------------------------------------------------------
 
