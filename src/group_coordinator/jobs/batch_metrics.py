@@ -44,9 +44,10 @@ class BatchMetrics(QueryListener):
         )
         for phase in _PHASES:
             self._phases.labels(phase)
-        self._parts: list[_Input | _Watermark | _State] = [_Input(registry)]
-        if is_stateful:
-            self._parts += [_Watermark(registry), _State(registry)]
+        self._rows = Counter(
+            "group_coordinator_input_rows", "Records read, ticks among them.", registry=registry
+        )
+        self._parts = (_Watermark(registry), _State(registry)) if is_stateful else ()
 
     def started(self) -> None:
         """Note that the query runs."""
@@ -54,6 +55,7 @@ class BatchMetrics(QueryListener):
 
     def batch_ended(self, progress: StreamingQueryProgress) -> None:
         """Take over the figures of a batch."""
+        self._rows.inc(progress.numInputRows)
         for part in self._parts:
             part.take(progress)
         for phase in progress.durationMs.keys() - {_WHOLE}:
@@ -64,18 +66,6 @@ class BatchMetrics(QueryListener):
     def terminated(self) -> None:
         """Note that the query has ended."""
         self._up.set(0)
-
-
-class _Input:
-    """What the batches have read."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._rows = Counter(
-            "group_coordinator_input_rows", "Records read, ticks among them.", registry=registry
-        )
-
-    def take(self, progress: StreamingQueryProgress) -> None:
-        self._rows.inc(progress.numInputRows)
 
 
 class _Watermark:
