@@ -242,12 +242,11 @@ def test_offsets_of_a_topic_that_was_made_again_are_not_shown_as_if_they_were(ad
 
     asked = []
 
-    class Logs:
-        def find_topics(self, names):
-            asked.append(sorted(names))
-            return {"again": Found(1, "now"), "gone": Found(0), "kept": Found(1, "kept")}
+    def find_topics(names):
+        asked.append(sorted(names))
+        return {"again": Found(1, "now"), "gone": Found(0), "kept": Found(1, "kept")}
 
-    monkeypatch.setattr(admin, "_log_offsets", Logs())
+    monkeypatch.setattr(admin, "find_topics", find_topics)
     commit("unit", UNSET)
     assert [TopicPartition("unit", 0)] == list(admin.list_group_offsets(["g"])["g"])
     assert [] == asked, "Kafka is not asked about what may be no topic"
@@ -262,7 +261,6 @@ def test_offsets_of_a_topic_that_was_made_again_are_not_shown_as_if_they_were(ad
     assert [["again", "gone", "kept"], ["again", "gone", "kept"], ["again"]] == asked
     stored = admin.list_group_offsets(["g"], as_stored=True)["g"]
     assert ["again", "gone", "kept", "unit"] == sorted(each.topic for each in stored)
-    monkeypatch.setattr(admin, "_log_offsets", None)
 
 
 def test_coordinator_is_where_requests_and_state_are(admin):
@@ -458,19 +456,17 @@ def test_members_are_removed_by_either_id(admin, make_member):
     assert {"w1": NoError} == admin.remove_group_members("static", [MemberToRemove(group_instance_id="w1")])
 
 
-class Logs:
+def logs(specs):
     """Partition 0 of each topic has a log from 10 to 20, the others have none."""
-
-    def logs(self, specs):
-        return {
-            partition: Log(10, 20, 10 if spec is OffsetSpec.EARLIEST else None)
-            for partition, spec in specs.items()
-            if partition.partition == 0
-        }
+    return {
+        partition: Log(10, 20, 10 if spec is OffsetSpec.EARLIEST else None)
+        for partition, spec in specs.items()
+        if partition.partition == 0
+    }
 
 
 def test_reset_commits_offsets_within_the_logs(admin, monkeypatch):
-    monkeypatch.setattr(admin, "_log_offsets", Logs())
+    monkeypatch.setattr(admin, "logs", logs)
 
     outcome = admin.reset_group_offsets("g", {A0: OffsetSpec.EARLIEST, A1: 15, B0: 99})
 
@@ -480,7 +476,6 @@ def test_reset_commits_offsets_within_the_logs(admin, monkeypatch):
         B0: ResetOutcome(NoError, 20),
     } == outcome
     assert {A0: 10, B0: 20} == {p: each.offset for p, each in admin.list_group_offsets(["g"])["g"].items()}
-    monkeypatch.setattr(admin, "_log_offsets", None)
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------

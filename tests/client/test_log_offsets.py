@@ -47,7 +47,11 @@ def logs(monkeypatch):
     monkeypatch.setattr(log_offsets, "KafkaAdminClient", Admin)
     monkeypatch.setattr(Admin, "made", [])
     monkeypatch.setattr(Admin, "closed", [])
-    return LogOffsets(bootstrap_servers="k:1", acks="all")
+    logs = LogOffsets(bootstrap_servers="k:1", acks="all")
+    assert [] == Admin.made, "nobody has asked yet"
+    logs.close()
+    assert {} == logs.list_partition_offsets({})
+    return logs
 
 
 def test_only_what_has_a_leader_is_looked_up(logs):
@@ -100,6 +104,7 @@ def test_logs_have_what_is_looked_for(logs):
 def test_closing_disconnects(logs):
     logs.close()
 
+    assert Admin.made == Admin.closed
     assert 1 == len(Admin.closed)
 
 

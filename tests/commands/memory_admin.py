@@ -34,9 +34,6 @@ class MemoryLogs(LogOffsets):
     def __init__(self, logs: Mapping[TopicPartition, tuple[int, int]], topic_ids: Mapping[str, str]) -> None:
         self._logs, self._topic_ids = logs, topic_ids
 
-    def close(self) -> None:
-        pass
-
     def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
         return {partition for partition in self._logs if partition.topic in topics}
 
@@ -62,7 +59,7 @@ class MemoryLogs(LogOffsets):
         return offset if offset < end else -1
 
 
-class MemoryAdmin(AdminClient):
+class MemoryAdmin(MemoryLogs, AdminClient):
     """`logs`: (topic, partition) -> where its log begins and ends. `topic_ids`: as Kafka has them now."""
 
     def __init__(
@@ -72,7 +69,9 @@ class MemoryAdmin(AdminClient):
         client_id: str = "admin",
         topic_ids: Mapping[str, str] = _NO_IDS,
     ) -> None:
-        super().__init__(
+        MemoryLogs.__init__(self, {TopicPartition(*where): ends for where, ends in logs.items()}, topic_ids)
+        AdminClient.__init__(
+            self,
             client_id=client_id,
             channel=MemoryChannel(coordinator, client_id),
             request_timeout_ms=PATIENCE_S * 1000,
@@ -80,9 +79,6 @@ class MemoryAdmin(AdminClient):
         self.closes = 0
         self.lags: dict[str, Measurement] = {}
         self._coordinator = coordinator
-        self._log_offsets = MemoryLogs(
-            {TopicPartition(*where): ends for where, ends in logs.items()}, topic_ids
-        )
 
     def close(self) -> None:
         """Stay open, for the next command."""

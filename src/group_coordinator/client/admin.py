@@ -22,10 +22,9 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
     for_code,
 )
-from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.channel import Channel, KafkaChannel, MissingTopicError
-from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import (
     Coordinator,
     GroupDescription,
@@ -35,7 +34,7 @@ from group_coordinator.client.descriptions import (
 )
 from group_coordinator.client.groups_log import GroupListing, chosen, read_groups, unique
 from group_coordinator.client.lag_log import LagLog, Measurement
-from group_coordinator.client.log_offsets import Log, LogOffsets, reset_target
+from group_coordinator.client.log_offsets import LogOffsets, reset_target
 from group_coordinator.client.offset_lists import (
     NOTHING,
     committed,
@@ -44,7 +43,7 @@ from group_coordinator.client.offset_lists import (
     to_delete,
     to_fetch,
 )
-from group_coordinator.coordinator_state.offsets.still_there import Found, still_there, with_ids
+from group_coordinator.coordinator_state.offsets.still_there import still_there, with_ids
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
     ConsumerGroupDescribeRequest,
@@ -123,7 +122,7 @@ class NoAnswerError(KafkaTimeoutError):  # type: ignore[misc]
         return Exception.__str__(self)
 
 
-class AdminClient(Closing):
+class AdminClient(LogOffsets):
     """Looks at groups and changes them. Methods and arguments are those of kafka-python's KafkaAdminClient.
 
     All groups of a call are asked about at once, so thousands of them are one batch of the coordinator. For
@@ -166,7 +165,7 @@ class AdminClient(Closing):
             "bootstrap_servers": bootstrap_servers,
             "client_id": self._client_id,
         }
-        self._log_offsets: LogOffsets | None = None
+        super().__init__(**self._kafka_config)
         self._lag_topic = lag_topic
         self._lag_log: LagLog | None = None
         self._channel = channel or KafkaChannel(
@@ -184,8 +183,7 @@ class AdminClient(Closing):
     def close(self) -> None:
         """Disconnect."""
         self._channel.close(_CLOSE_MS)
-        if self._log_offsets is not None:
-            self._log_offsets.close()
+        super().close()
         if self._lag_log is not None:
             self._lag_log.close()
 
@@ -335,7 +333,7 @@ class AdminClient(Closing):
             group_id: dict.fromkeys(partitions or (), NOTHING) for group_id, partitions in group_specs.items()
         }
         known = set() if as_stored else {name for answer in answers for name in with_ids(answer.topics)}
-        found = self._logs().find_topics(known) if known else {}
+        found = self.find_topics(known) if known else {}
         for answer in answers:
             _raise_for(answer)
             is_all = group_specs[answer.group_id] is None
@@ -402,31 +400,6 @@ class AdminClient(Closing):
             else ResetOutcome(UnknownTopicOrPartitionError, -1)
             for partition in offset_specs
         }
-
-    # -- logs ----------------------------------------------------------------------------------------
-
-    def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
-        """See `LogOffsets`."""
-        return self._logs().partitions(topics)
-
-    def find_topics(self, topics: Collection[str]) -> dict[str, Found]:
-        """See `LogOffsets`."""
-        return self._logs().find_topics(topics)
-
-    def list_partition_offsets(
-        self, topic_partition_specs: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """See `LogOffsets`. Partitions without a log are left out, where kafka-python raises."""
-        return self._logs().list_partition_offsets(topic_partition_specs)
-
-    def logs(self, offset_specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:
-        """See `LogOffsets`."""
-        return self._logs().logs(offset_specs)
-
-    def _logs(self) -> LogOffsets:
-        if self._log_offsets is None:
-            self._log_offsets = LogOffsets(**self._kafka_config)
-        return self._log_offsets
 
     # -- requests and answers ------------------------------------------------------------------------
 

@@ -45,12 +45,13 @@ class BrokersAdmin(LogOffsets):
 
     All groups of a call are asked about at once. All requests may be sent twice, because the second time they
     change nothing. `request_timeout_ms`: longest wait for all answers of a call. `kafka_config`: any settings
-    of kafka-python's clients. Brokers of Kafka 3.0 or newer.
+    of kafka-python's clients. Brokers of Kafka 3.0 or newer. It connects at once.
     """
 
     def __init__(self, *, request_timeout_ms: int = 30_000, **kafka_config: Any) -> None:
         super().__init__(request_timeout_ms=request_timeout_ms, **kafka_config)
         self._timeout_ms = request_timeout_ms
+        self._connected()
 
     # -- groups --------------------------------------------------------------------------------------
 
@@ -71,7 +72,7 @@ class BrokersAdmin(LogOffsets):
                 each["protocol_type"],
                 each.get("group_type", "classic").lower(),
             )
-            for each in self._admin.list_groups()
+            for each in self._connected().list_groups()
         )
         return sorted(chosen(groups, states_filter, types_filter), key=lambda each: each.group_id)
 
@@ -160,7 +161,7 @@ class BrokersAdmin(LogOffsets):
         """
         # Only about a topic that is not there they tell this.
         name = f"group-coordinator-{secrets.token_hex(16)}"
-        (told,) = topics_of(self._admin, [name], self._timeout_ms)
+        (told,) = topics_of(self._connected(), [name], self._timeout_ms)
         return for_code(told["error_code"]) is not TopicAuthorizationFailedError
 
     # -- requests and answers ------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class BrokersAdmin(LogOffsets):
         told: Callable[[Any, Sequence[str]], Mapping[str, T | KafkaError]],
         at_once: int = 1,
     ) -> dict[str, T | KafkaError]:
-        return ask_coordinators(self._admin, group_ids, request, told, self._timeout_ms, at_once)
+        return ask_coordinators(self._connected(), group_ids, request, told, self._timeout_ms, at_once)
 
     def _change(
         self, parts: Mapping[str, list[list[Any]]], request: Callable[[str, list[Any]], Any]

@@ -43,41 +43,51 @@ class ResetTarget(NamedTuple):
 class LogOffsets(Closing):
     """Asks brokers about the logs of many partitions at once. `kafka_config`: kafka-python's settings.
 
+    It connects when it is first asked.
+
     Answers leave out partitions without a leader, and those of a broker that does not answer for
     `patience_ms`. They leave out topics that do not exist or that this program may not see.
     """
 
     def __init__(self, *, patience_ms: float = _PATIENCE_MS, **kafka_config: Any) -> None:
         self._patience_ms = patience_ms
-        self._admin = KafkaAdminClient(**settings_of(KafkaAdminClient, kafka_config))
+        self._admin_config = settings_of(KafkaAdminClient, kafka_config)
+        self._admin: KafkaAdminClient | None = None
 
     def close(self) -> None:
         """Disconnect."""
-        self._admin.close()
+        if self._admin is not None:
+            self._admin.close()
+
+    def _connected(self) -> KafkaAdminClient:
+        if self._admin is None:
+            self._admin = KafkaAdminClient(**self._admin_config)
+        return self._admin
 
     def partitions(self, topics: Collection[str]) -> set[TopicPartition]:
         """The partitions of the topics that have a leader."""
-        return set(leaders_of(self._admin, topics, self._patience_ms)) if topics else set()
+        return set(leaders_of(self._connected(), topics, self._patience_ms)) if topics else set()
 
     def find_topics(self, topics: Collection[str]) -> dict[str, Found]:
         """Look topics up, by name; without those that Kafka cannot tell of."""
-        return found_in(topics_of(self._admin, topics, self._patience_ms)) if topics else {}
+        return found_in(topics_of(self._connected(), topics, self._patience_ms)) if topics else {}
 
     def list_partition_offsets(
-        self, specs: Mapping[TopicPartition, int]
+        self, topic_partition_specs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Look offsets up; `specs` are kafka-python's OffsetSpec, or timestamps in ms.
+        """Look offsets up; the specs are kafka-python's OffsetSpec, or timestamps in ms.
 
-        For a timestamp it is the first offset that is not older, or -1.
+        For a timestamp it is the first offset that is not older, or -1. Partitions without a log are left
+        out, where kafka-python raises.
         """
-        return ask_offsets(self._admin, specs, self._patience_ms)
+        return ask_offsets(self._connected(), topic_partition_specs, self._patience_ms)
 
     def ends(
         self, partitions: Collection[TopicPartition], isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, int]:
         """Look up where logs end, with `read_committed` before the first transaction that is open."""
         specs = dict.fromkeys(partitions, OffsetSpec.LATEST)
-        found = ask_offsets(self._admin, specs, self._patience_ms, isolation_level)
+        found = ask_offsets(self._connected(), specs, self._patience_ms, isolation_level)
         return {partition: each.offset for partition, each in found.items()}
 
     def begins(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -85,11 +95,11 @@ class LogOffsets(Closing):
         found = self.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
         return {partition: each.offset for partition, each in found.items()}
 
-    def logs(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:
+    def logs(self, offset_specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Log]:
         """Look up what `reset_target` has to know to reset each partition as its spec says."""
-        begins = self.begins(specs)
-        ends = self.list_partition_offsets(dict.fromkeys(specs, OffsetSpec.LATEST))
-        to_find = {p: spec for p, spec in specs.items() if isinstance(spec, OffsetSpec | OffsetTimestamp)}
+        begins = self.begins(offset_specs)
+        ends = self.list_partition_offsets(dict.fromkeys(offset_specs, OffsetSpec.LATEST))
+        to_find = {p: it for p, it in offset_specs.items() if isinstance(it, OffsetSpec | OffsetTimestamp)}
         found = self.list_partition_offsets(to_find)
         return {
             partition: Log(
@@ -97,7 +107,7 @@ class LogOffsets(Closing):
                 ends[partition].offset,
                 found[partition].offset if partition in to_find else None,
             )
-            for partition in specs
+            for partition in offset_specs
             if partition in begins and partition in ends and (partition in found or partition not in to_find)
         }
 
