@@ -29,12 +29,9 @@ from group_coordinator.coordinator_state.responses import (
     OffsetCommitResponse,
 )
 
-__all__ = ["OFFSETS", "AnyAnswer", "AnyMembership", "is_due"]
+__all__ = ["AnyAnswer", "AnyMembership", "is_due"]
 
 AnyAnswer = AnyResponse | InvalidRequestResponse
-
-OFFSETS = "offsets-"
-"""A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's."""
 
 _REBALANCING = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
@@ -52,13 +49,7 @@ class AnyMembership(ABC):
         self.settings = settings
         self.failure: MembershipError | None = None
         """Why the state is Failed."""
-        self.offset_calls = OffsetCalls(
-            settings.group_id,
-            lambda: requests.envelope(OFFSETS),
-            requests.put,
-            settings.retry_backoff_ms,
-            self._asker,
-        )
+        self.offset_calls = OffsetCalls(settings, requests, self._asker)
         """The commits and fetches. Closing the membership ends them."""
         self._requests = requests
         self._wall_ahead_ms = wall_ahead_ms

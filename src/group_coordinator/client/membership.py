@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from group_coordinator.client.any_membership import OFFSETS, AnyAnswer, AnyMembership, is_due
+from group_coordinator.client.any_membership import AnyAnswer, AnyMembership, is_due
 from group_coordinator.client.errors import (
     InconsistentGroupProtocolError,
     MembershipError,
@@ -25,6 +25,7 @@ from group_coordinator.client.errors import (
     fatal_error,
 )
 from group_coordinator.client.member_settings import MemberSettings
+from group_coordinator.client.offsets import OFFSETS
 from group_coordinator.client.outgoing import Outgoing
 from group_coordinator.client.states import MemberState, transition
 from group_coordinator.coordinator_state.errors import Errors

@@ -21,7 +21,9 @@ import msgspec
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator.client.errors import commit_error, fatal_error, oversized_commit, unanswered
+from group_coordinator.client.member_settings import AnySettings
 from group_coordinator.client.offset_lists import by_topic, committed, to_commit_one
+from group_coordinator.client.outgoing import Outgoing
 from group_coordinator.client.work import Unit, partition_of
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.errors import Errors
@@ -39,7 +41,15 @@ from group_coordinator.coordinator_state.responses import (
     OffsetFetchResponse,
 )
 
-__all__ = ["OffsetAnswer", "OffsetCalls", "Offsets", "Outcome", "checked_offsets", "checked_units"]
+__all__ = [
+    "OFFSETS",
+    "OffsetAnswer",
+    "OffsetCalls",
+    "Offsets",
+    "Outcome",
+    "checked_offsets",
+    "checked_units",
+]
 
 Offsets = dict[Unit, OffsetAndMetadata]
 """unit -> how far it has been worked on: the offset of the next record, not of the last."""
@@ -47,6 +57,9 @@ Offsets = dict[Unit, OffsetAndMetadata]
 # The default limit of a coordinator, and about that of Kafka. A larger request would be an error of the way
 # to the coordinator, which ends the membership.
 _MAX_BYTES = GroupConfig().max_request_bytes
+
+OFFSETS = "offsets-"
+"""A mark in the ids of commits and fetches: a repeated refusal of one must not be taken for a heartbeat's."""
 
 OffsetAnswer = OffsetCommitResponse | OffsetFetchResponse | InvalidRequestResponse
 
@@ -77,27 +90,21 @@ _PUT_OFF = frozenset(
 
 
 class OffsetCalls:
-    """The calls of one member. `envelope`: makes what every request carries; `send`: sends one.
+    """The calls of one member, which are sent with its other requests.
 
     `asker`: the member id and epoch that a fetch is to name at the moment, in groups that look at them.
     """
 
     def __init__(
-        self,
-        group_id: str,
-        envelope: Callable[[], dict[str, Any]],
-        send: Callable[[AnyRequest], None],
-        retry_backoff_ms: int,
-        asker: Callable[[], tuple[str | None, int]],
+        self, settings: AnySettings, requests: Outgoing, asker: Callable[[], tuple[str | None, int]]
     ) -> None:
-        self._group_id = group_id
-        self._envelope = envelope
-        self._send = send
+        self._group_id = settings.group_id
+        self._requests = requests
         self._asker = asker
         # By request id.
         self._calls: dict[str, _Call] = {}
         self._outcomes: list[Outcome] = []
-        self._retry_backoff_ms = retry_backoff_ms
+        self._retry_backoff_ms = settings.retry_backoff_ms
         self._put_off: list[tuple[int, _Call]] = []
         """Fetches that the coordinator has put off, and when they are asked again."""
 
@@ -110,7 +117,7 @@ class OffsetCalls:
         units = {partition_of(unit): unit for unit in offsets}
         entries = ((each, to_commit_one(each, offsets[unit])) for each, unit in units.items())
         request = OffsetCommitRequest(
-            **self._envelope(),
+            **self._requests.envelope(OFFSETS),
             generation_id=generation_id,
             member_id=member_id,
             group_instance_id=instance_id,
@@ -121,7 +128,7 @@ class OffsetCalls:
             self.refuse(token, oversized_commit(self._group_id, size, _MAX_BYTES))
             return
         self._calls[request.request_id] = _Call(token, units, request=request)
-        self._send(request)
+        self._requests.put(request)
 
     def fetch(self, units: Iterable[Unit], token: Any, expires_at: int) -> None:
         """Ask what is committed for `units`; an answer after `expires_at` (ms) comes too late."""
@@ -130,13 +137,13 @@ class OffsetCalls:
     def _fetch(self, call: _Call) -> None:
         member_id, member_epoch = self._asker()
         request = OffsetFetchRequest(
-            **self._envelope(),
+            **self._requests.envelope(OFFSETS),
             topics=by_topic(((each, each.partition) for each in call.units), OffsetFetchTopic),
             member_id=member_id,
             member_epoch=member_epoch,
         )
         self._calls[request.request_id] = replace(call, request=request)
-        self._send(request)
+        self._requests.put(request)
 
     def refuse(self, token: Any, error: Exception) -> None:
         """End a call that need not be sent."""
