@@ -4,6 +4,9 @@ from typing import Any
 
 from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.parties import Guest, Parties
+from group_coordinator.gateway.turns import Turns
+
+TURNS = Turns(lambda _go: None, lambda: 100.0)
 
 
 def test_a_party_has_so_many_connections_and_makes_so_many_in_a_second() -> None:
@@ -32,7 +35,7 @@ def test_parties_are_forgotten_when_nothing_of_them_need_be_known() -> None:
     party.account.add(0.1, 100)
     parties.forget(1_000)
     assert parties.of("a") is party, "it is connected"
-    guest = Guest()
+    guest = Guest(TURNS)
     guest.joins(party)
     guest.leaves(connection)
     parties.forget(100)
@@ -44,7 +47,7 @@ def test_parties_are_forgotten_when_nothing_of_them_need_be_known() -> None:
 def test_a_guest_s_place_goes_by_what_it_has_taken_and_by_what_its_party_has() -> None:
     hosts = Parties(0)
     host = hosts.of("host")
-    heavy, light, other = Guest(), Guest(), Guest()
+    heavy, light, other = Guest(TURNS), Guest(TURNS), Guest(TURNS)
     for each in (heavy, light):
         each.joins(host)
     other.joins(hosts.of("other"))
@@ -60,7 +63,7 @@ def test_a_guest_s_place_goes_by_what_it_has_taken_and_by_what_its_party_has() -
 def test_a_user_s_requests_and_time_are_its_own_and_no_longer_its_host_s() -> None:
     connection: Any = "connection"
     hosts, users = Parties(0, request_rate=1), Parties(0, request_rate=1)
-    guest = Guest()
+    guest = Guest(TURNS)
     guest.joins(hosts.enter("host", connection, 100))
     own = guest.holding
     assert guest.asks(100) == 1

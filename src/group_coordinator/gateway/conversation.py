@@ -48,7 +48,6 @@ from group_coordinator.gateway.relay import Relay
 from group_coordinator.gateway.rewriting import rewriter
 from group_coordinator.gateway.slots import Slots
 from group_coordinator.gateway.translation import may_refuse_unread, refused_unread
-from group_coordinator.gateway.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,7 +101,6 @@ class Conversation:
         "_unread",
         "_untaken",
         "_way",
-        "_work",
     )
 
     def __init__(
@@ -116,9 +114,8 @@ class Conversation:
     ) -> None:
         self._effects, self._services = effects, services
         self._apis = services.sides.offer.apis
-        self._guest = Guest()
-        self._work = Work(services.turns, self._guest)
-        self._client = Client("", node_id, self._work.in_turn)
+        self._guest = Guest(services.turns)
+        self._client = Client("", node_id, self._guest.in_turn)
         self._own_topics = OwnTopics(security.own_topics)
         self._patience = Patience(now_s)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
@@ -249,7 +246,7 @@ class Conversation:
             return
         self._is_taking = True
         try:
-            self._work.do(self._take_pieces)
+            self._guest.do(self._take_pieces)
         except FrameError as error:
             self._arrived.clear()
             self._fail(f"{error}")
@@ -266,7 +263,7 @@ class Conversation:
         while self._arrived and self._may_take() and turns.are_free:
             for piece in self._arrived[0]:
                 self._take(piece)
-                self._work.look()
+                self._guest.look()
                 if not (self._may_take() and turns.are_free):
                     break
             else:

@@ -1,6 +1,11 @@
-"""Parties: clients of one host, or of one user, and what they may have of a gateway together.
+"""Guests, which are clients, and parties: guests of one host, or of one user, who share what they may have.
 
-A client belongs to the party of its host, and from its login on to that of its user as well.
+A guest belongs to the party of its host, and from its login on to that of its user as well. The event loop's
+time that is worked for it is its own, its party's, and that of the turn (`turns.py`):
+
+    guest.do(go)        `go` is called now
+    guest.in_turn(go)   `go` is called now, or in a later turn if this one is over
+    guest.look()        the time since the last look is counted, within `go`
 """
 
 from __future__ import annotations
@@ -11,7 +16,10 @@ from group_coordinator.gateway.limits import Holding, Limits, Rate
 from group_coordinator.gateway.turns import Account
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from group_coordinator.gateway.conversation import Conversation
+    from group_coordinator.gateway.turns import Turns
 
 __all__ = ["Guest", "Parties", "Party"]
 
@@ -70,11 +78,14 @@ class Parties:
 
 
 class Guest:
-    """A client, with the parties that it belongs to."""
+    """A client, with the parties that it belongs to, and the work for it in the `turns` of the event loop."""
 
-    __slots__ = ("_account", "_host", "_user", "holding")
+    __slots__ = ("_account", "_host", "_since_s", "_turns", "_user", "holding")
 
-    def __init__(self) -> None:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._since_s: float | None = None
+        """Since when there is work for it; None while there is none."""
         self._account = Account()
         self._host: Party | None = None
         self._user: Party | None = None
@@ -98,12 +109,6 @@ class Guest:
             if party is not None:
                 party.connections.pop(connection, None)
 
-    def took(self, seconds: float, now_s: float) -> None:
-        """So much of the event loop's time was taken for it."""
-        self._account.add(seconds, now_s)
-        if (party := self.party) is not None:
-            party.account.add(seconds, now_s)
-
     @property
     def party(self) -> Party | None:
         """Its user's party, or its host's as long as its user is not known."""
@@ -122,3 +127,42 @@ class Guest:
         """Count a request of it; returns for how many seconds it is not to be read then."""
         party = self.party
         return 0.0 if party is None else party.requests.take(now_s)
+
+    # -- the work for it -------------------------------------------------------------------------------
+
+    def do(self, go: Callable[[], None]) -> None:
+        """Call `go`, perhaps within other work."""
+        is_inner = self._since_s is not None
+        if not is_inner:
+            self._since_s = self._turns.clock()
+        try:
+            go()
+        finally:
+            self.look()
+            if not is_inner:
+                self._since_s = None
+
+    def in_turn(self, go: Callable[[], None]) -> None:
+        """Call `go` at once, or in a later turn if this one is over."""
+        self.look()
+        if self._turns.are_free:
+            self.do(go)
+        else:
+            # An answer may take more than to read a small request, and nobody knows how much.
+            self._turns.wait(self, Limits.late_bytes, lambda: self.do(go))
+
+    def look(self) -> None:
+        """Count the time since the last look, unless it is next to nothing."""
+        if self._since_s is not None:
+            now_s = self._turns.clock()
+            seconds = now_s - self._since_s
+            if seconds >= Limits.least_s:
+                self._since_s = now_s
+                self._turns.took(seconds)
+                self.took(seconds, now_s)
+
+    def took(self, seconds: float, now_s: float) -> None:
+        """So much of the event loop's time was taken for it."""
+        self._account.add(seconds, now_s)
+        if (party := self.party) is not None:
+            party.account.add(seconds, now_s)

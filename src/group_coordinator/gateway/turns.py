@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
-__all__ = ["Account", "Turns", "Waiter"]
+    from group_coordinator.gateway.parties import Guest, Party
+
+__all__ = ["Account", "Turns"]
 
 _TURN_S = 0.01
 _FREE = 0.02
@@ -53,20 +55,6 @@ class Account:
         self._taken_s, self._at_s = min(self.taken_s(now_s) + seconds, _MOST_S), now_s
 
 
-class Waiter(Protocol):
-    """A client, as far as its place is concerned."""
-
-    @property
-    def party(self) -> Hashable:
-        """The clients among which it has its place."""
-
-    def together_s(self, now_s: float) -> float:
-        """Return how far its party is behind others."""
-
-    def taken_s(self, now_s: float) -> float:
-        """Return how far it is behind the others of its party."""
-
-
 class _Queue:
     """What waits for the clients of one party, of which `one` is any.
 
@@ -76,7 +64,7 @@ class _Queue:
 
     __slots__ = ("one", "waiting")
 
-    def __init__(self, one: Waiter) -> None:
+    def __init__(self, one: Guest) -> None:
         self.one = one
         self.waiting: list[tuple[float, int, Callable[[], None]]] = []
 
@@ -92,7 +80,7 @@ class Turns:
 
     def __init__(self, soon: Callable[[Callable[[], None]], Any], clock: Callable[[], float]) -> None:
         self._soon, self.clock = soon, clock
-        self._queues: dict[Hashable, _Queue] = {}
+        self._queues: dict[Party | None, _Queue] = {}
         self._numbers = count()
         self._taken_s = 0.0
         self.are_free = True
@@ -104,7 +92,7 @@ class Turns:
         if self._taken_s >= _TURN_S:
             self._end()
 
-    def wait(self, whose: Waiter, size: int, go: Callable[[], None]) -> None:
+    def wait(self, whose: Guest, size: int, go: Callable[[], None]) -> None:
         """Call `go` in a later turn. `size`: bytes that have come for it."""
         if (queue := self._queues.get(whose.party)) is None:
             queue = self._queues[whose.party] = _Queue(whose)
