@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+from group_coordinator.gateway.health import GatewayHealth
+from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.security import security_of
 from group_coordinator.gateway.service import Gateway, GatewayError
 from group_coordinator.gateway.settings import GatewaySettings

@@ -16,8 +16,9 @@ from prometheus_client import CollectorRegistry
 from group_coordinator.gateway import service as module
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.groups import ListedGroup
+from group_coordinator.gateway.health import GatewayHealth
 from group_coordinator.gateway.limits import Limits
-from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.service import Gateway
 from group_coordinator.gateway.settings import GatewaySettings
 from tests.gateway.ports import ports_in_a_row

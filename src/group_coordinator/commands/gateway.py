@@ -77,8 +77,9 @@ def _run(settings: GatewaySettings) -> None:
     from group_coordinator.commands.settings import job
     from group_coordinator.gateway.apis import offer_of
     from group_coordinator.gateway.errors import GatewayError
+    from group_coordinator.gateway.health import GatewayHealth
     from group_coordinator.gateway.loops import new_event_loop
-    from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+    from group_coordinator.gateway.metrics import GatewayMetrics
     from group_coordinator.gateway.service import Gateway
     from group_coordinator.jobs.endpoint import serving
     from group_coordinator.jobs.kafka_config import python_client_config

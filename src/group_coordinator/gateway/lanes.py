@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from group_coordinator.gateway.outgoing import Outgoing, Place
+
 __all__ = ["Lanes"]
 
-T = TypeVar("T")
 
-
-class Lanes(Generic[T]):
+class Lanes:
     """Writes requests at once, unless an earlier one of the group waits. Then they wait behind it."""
 
-    def __init__(self, write: Callable[[T], None]) -> None:
+    def __init__(self, write: Callable[[Outgoing], None]) -> None:
         self._write = write
-        self._lanes: dict[str, deque[list[Sequence[T]]]] = {}
+        self._lanes: dict[str, deque[list[Sequence[Outgoing]]]] = {}
         """Places of groups by id. An empty place waits to be filled."""
 
-    def put(self, group_id: str, each: T) -> None:
+    def put(self, group_id: str, each: Outgoing) -> None:
         """Write something, after all that came before it."""
         if (lane := self._lanes.get(group_id)) is None:
             self._write(each)
         else:
             lane.append([(each,)])
 
-    def hold(self, group_id: str) -> Callable[[Sequence[T]], None]:
+    def hold(self, group_id: str) -> Place:
         """Take a place for a request that is not known yet. Returns the function that fills it, or not."""
-        place: list[Sequence[T]] = []
+        place: list[Sequence[Outgoing]] = []
         self._lanes.setdefault(group_id, deque()).append(place)
 
-        def fill(these: Sequence[T]) -> None:
+        def fill(these: Sequence[Outgoing]) -> None:
             place.append(these)
             self._move(group_id)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from group_coordinator.coordinator_state.seldom import Seldom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from group_coordinator.gateway.conversation import Conversation
 
 __all__ = [
     "Budget",
@@ -25,13 +27,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-
-class _Connection(Protocol):
-    def abort(self, reason: str) -> None:
-        """End it at once."""
-
-
-Whose = TypeVar("Whose", bound=_Connection)
 
 _STEP = 0.02
 """It is looked whether clients may ask again when so much more is free, and not after each answer."""
@@ -74,7 +69,7 @@ class Limits:
     """Until a silent broker is asked for a sign of life, where a login would be lost with it."""
 
 
-class Budget(Generic[Whose]):
+class Budget:
     """Bytes that connections keep of one kind, and what becomes of a connection when all keep too many.
 
     `reason`: the kind, for which a connection is aborted. `setting`: the name of the limit `most_bytes`.
@@ -82,15 +77,19 @@ class Budget(Generic[Whose]):
     """
 
     def __init__(
-        self, reason: str, setting: str, most_bytes: int, chosen: Callable[[dict[Whose, int]], Whose]
+        self,
+        reason: str,
+        setting: str,
+        most_bytes: int,
+        chosen: Callable[[dict[Conversation, int]], Conversation],
     ) -> None:
         self.reason, self._setting = reason, setting
         self._most, self._chosen = most_bytes, chosen
-        self._held: dict[Whose, int] = {}
+        self._held: dict[Conversation, int] = {}
         self._aborted = Seldom()
         self.total = 0
 
-    def hold(self, whose: Whose, count: int, now_s: float) -> None:
+    def hold(self, whose: Conversation, count: int, now_s: float) -> None:
         """Note how much is kept for this one now. Aborts connections until the rest is within the limit."""
         if count == self._held.get(whose, 0):
             return
@@ -101,11 +100,11 @@ class Budget(Generic[Whose]):
         while self.total > self._most:
             self._abort(self._chosen(self._held), now_s)
 
-    def ends(self, whose: Whose) -> None:
+    def ends(self, whose: Conversation) -> None:
         """Note that nothing is kept for it any more; what it keeps next is new."""
         self.total -= self._held.pop(whose, 0)
 
-    def _abort(self, whose: Whose, now_s: float) -> None:
+    def _abort(self, whose: Conversation, now_s: float) -> None:
         self.ends(whose)
         if happened := self._aborted.happened(now_s):
             log.warning(
@@ -123,12 +122,12 @@ def bytes_kept(frame_bytes: int, elements: int) -> int:
     return _TIMES * frame_bytes + _ELEMENT_BYTES * elements + _REQUEST_BYTES
 
 
-def longest(held: dict[Whose, int]) -> Whose:
+def longest(held: dict[Conversation, int]) -> Conversation:
     """Choose the connection that began first: an honest request is whole soon after it has begun."""
     return next(iter(held))
 
 
-def largest(held: dict[Whose, int]) -> Whose:
+def largest(held: dict[Conversation, int]) -> Conversation:
     """Choose the connection that keeps most: one that reads keeps little."""
     return max(held, key=held.__getitem__)
 

@@ -1,11 +1,10 @@
-"""The metrics of a gateway for Prometheus, and its health for probes.
+"""The metrics of a gateway for Prometheus.
 
 No name of a group, topic or client is a label: there may be any number of them.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +15,18 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.apis import ALONE, Offer, Way
 from group_coordinator.gateway.counters import Count, Durations
 from group_coordinator.gateway.group_apis.table import GROUP_APIS
-from group_coordinator.jobs.health import Verdict, moving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prometheus_client import CollectorRegistry, Metric
 
     from group_coordinator.gateway.limits import Pending
     from group_coordinator.gateway.local import Local
 
-__all__ = ["GatewayHealth", "GatewayMetrics"]
+__all__ = ["GatewayMetrics"]
 
 _PREFIX = "group_coordinator_gateway_"
-_FAILING_S = 5.0
-"""How long a failure counts: reading is tried again twice a second, and not each time does it fail."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -55,7 +51,6 @@ class GatewayMetrics:
         """By API key."""
         self.received, self.sent = Count(), Count()
         """Bytes from clients and to them."""
-        registry.register(_Passing(self))
         self.responses: defaultdict[tuple[int, int], Count] = defaultdict(Count)
         """By API key and error code, of which a message of Kafka's has few."""
         self.seconds = {key: Durations(_SECONDS) for key in GROUP_APIS}
@@ -70,7 +65,9 @@ class GatewayMetrics:
         granted, denied = rights.labels("granted"), rights.labels("denied")
         self.right_answered = lambda is_granted: (granted if is_granted else denied).inc()
         self.upstream_errors = counter("upstream_errors", "Connections to brokers that were lost or refused.")
-        self._registry = registry
+        self._elsewhere: Callable[[], Iterator[Metric]] = lambda: iter(())
+        """The metrics of what is counted elsewhere."""
+        registry.register(self)
         ProcessCollector(registry=registry)
 
     def answered(self, api_key: int, response: Any, seconds: float) -> None:
@@ -82,74 +79,60 @@ class GatewayMetrics:
         self.responses[api_key, error_code].inc()
         self.seconds[api_key].observe(seconds)
 
-    def watch(self, local: Local, pending: Pending) -> None:
-        """Tell of what these know, whenever somebody asks."""
-        self._registry.register(_Elsewhere(local, pending))
-
-
-class _Passing:
-    """Counts of what passes, and of what is answered."""
-
-    def __init__(self, metrics: GatewayMetrics) -> None:
-        self._metrics = metrics
+    def watch(self, local: Local, pending: Pending, clock: Callable[[], float]) -> None:
+        """Tell of what these know, whenever somebody asks. `clock`: that of `local`, in seconds."""
+        self._elsewhere = lambda: _counted_by(local, pending, clock())
 
     def collect(self) -> Iterator[Metric]:
+        """Tell Prometheus of what passes, of what is answered, and of what is counted elsewhere."""
         requests = CounterMetricFamily(_PREFIX + "requests", "Requests of clients.", labels=["api", "way"])
-        for key, count in self._metrics.requests.items():
-            api = self._metrics.apis[key]
+        for key, count in self.requests.items():
+            api = self.apis[key]
             requests.add_metric([api.name, api.way.name.lower()], count.total)
         yield requests
         passed = CounterMetricFamily(
             _PREFIX + "bytes", "Bytes from clients and to them.", labels=["direction"]
         )
-        passed.add_metric(["from_clients"], self._metrics.received.total)
-        passed.add_metric(["to_clients"], self._metrics.sent.total)
+        passed.add_metric(["from_clients"], self.received.total)
+        passed.add_metric(["to_clients"], self.sent.total)
         yield passed
         responses = CounterMetricFamily(
             _PREFIX + "responses", "Responses of the gateway's own.", labels=["api", "error"]
         )
         # In one step: the event loop may count a new error meanwhile.
-        for (key, code), count in list(self._metrics.responses.items()):
-            responses.add_metric([self._metrics.apis[key].name, _name(code)], count.total)
+        for (key, code), count in list(self.responses.items()):
+            responses.add_metric([self.apis[key].name, _name(code)], count.total)
         yield responses
         seconds = HistogramMetricFamily(
             _PREFIX + "request_seconds", "From a request of a group to its response.", labels=["api"]
         )
-        for key, durations in self._metrics.seconds.items():
-            seconds.add_metric([self._metrics.apis[key].name], durations.buckets, durations.total_s)
+        for key, durations in self.seconds.items():
+            seconds.add_metric([self.apis[key].name], durations.buckets, durations.total_s)
         yield seconds
+        yield from self._elsewhere()
 
 
-class _Elsewhere:
-    """What is counted elsewhere."""
-
-    def __init__(self, local: Local, pending: Pending) -> None:
-        self._local, self._pending = local, pending
-
-    def collect(self) -> Iterator[Metric]:
-        local = self._local
-        waiting = GaugeMetricFamily(
-            _PREFIX + "waiting", "Requests that wait for their answers.", labels=["api"]
-        )
-        for key in GROUP_APIS:
-            waiting.add_metric([GROUP_APIS[key].name], self._pending.by_api[key])
-        yield waiting
-        yield GaugeMetricFamily(
-            _PREFIX + "connections_not_read",
-            "Connections that may not ask, because too many of their requests wait.",
-            len(self._pending.stopped),
-        )
-        silent_s = local.silent_s(time.monotonic())
-        yield GaugeMetricFamily(
-            _PREFIX + "stream_silent_seconds", "How long somebody has waited in vain.", silent_s
-        )
-        for name, documentation, value in (
-            ("beats", "Heartbeats of members.", local.beats.taken),
-            ("beat_records", "Records that they have become.", local.beats.records),
-            ("beats_answered_early", "Heartbeats answered before their verdict.", local.beats.answered_early),
-            ("late_answers", "Answers that nobody waited for.", local.late_answers),
-        ):
-            yield CounterMetricFamily(_PREFIX + name, documentation, value)
+def _counted_by(local: Local, pending: Pending, now_s: float) -> Iterator[Metric]:
+    waiting = GaugeMetricFamily(_PREFIX + "waiting", "Requests that wait for their answers.", labels=["api"])
+    for key in GROUP_APIS:
+        waiting.add_metric([GROUP_APIS[key].name], pending.by_api[key])
+    yield waiting
+    yield GaugeMetricFamily(
+        _PREFIX + "connections_not_read",
+        "Connections that may not ask, because too many of their requests wait.",
+        len(pending.stopped),
+    )
+    silent_s = local.silent_s(now_s)
+    yield GaugeMetricFamily(
+        _PREFIX + "stream_silent_seconds", "How long somebody has waited in vain.", silent_s
+    )
+    for name, documentation, value in (
+        ("beats", "Heartbeats of members.", local.beats.taken),
+        ("beat_records", "Records that they have become.", local.beats.records),
+        ("beats_answered_early", "Heartbeats answered before their verdict.", local.beats.answered_early),
+        ("late_answers", "Answers that nobody waited for.", local.late_answers),
+    ):
+        yield CounterMetricFamily(_PREFIX + name, documentation, value)
 
 
 def _name(code: int) -> str:
@@ -170,45 +153,3 @@ def _first_error(part: Any, lists: tuple[str, ...]) -> int:
     if each_part is None:
         return _first_error(part, tuple(rest))
     return next((found for each in each_part if (found := _first_error(each, tuple(rest)))), 0)
-
-
-class GatewayHealth:
-    """Whether the event loop moves, and whether clients can be served."""
-
-    def __init__(self) -> None:
-        self._moved_s = time.monotonic()
-        self._state = "starting"
-        self._local: Local | None = None
-        self._unreadable: tuple[str, float] | None = None
-        """Why and when answers could not be read last."""
-
-    def unreadable(self, reason: str) -> None:
-        """Answers cannot be read just now."""
-        self._unreadable = reason, time.monotonic()
-
-    def moves(self) -> None:
-        """The event loop has come round."""
-        self._moved_s = time.monotonic()
-
-    def serves(self, local: Local) -> None:
-        """Clients can connect."""
-        self._state, self._local = "serving clients", local
-
-    def stops(self) -> None:
-        """No more clients are accepted."""
-        self._state, self._local = "stopping", None
-
-    def is_live(self) -> Verdict:
-        """Whether all that should move moves: if not, only a restart helps."""
-        return moving(time.monotonic() - self._moved_s, self._state)
-
-    def is_ready(self) -> Verdict:
-        """Whether clients can be served. While the coordinator is away they are: they wait."""
-        if self._local is None:
-            return Verdict(False, self._state)
-        if self._unreadable is not None and time.monotonic() - self._unreadable[1] < _FAILING_S:
-            return Verdict(False, f"answers cannot be read: {self._unreadable[0]}")
-        silent_s = self._local.silent_s(time.monotonic())
-        if silent_s > 0:
-            return Verdict(True, f"{self._state}; the coordinator has not answered for {silent_s:.0f} s")
-        return Verdict(True, self._state)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from group_coordinator.gateway.addresses import Address, Serving
     from group_coordinator.gateway.beat_kinds import Beat
     from group_coordinator.gateway.client import Client
     from group_coordinator.gateway.conversation import Conversation
-    from group_coordinator.gateway.counters import Count
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.limits import Budget, Pending
+    from group_coordinator.gateway.metrics import GatewayMetrics
     from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.sides import Sides
     from group_coordinator.gateway.turns import Turns
     from group_coordinator.jobs.topic_patterns import Matched
 
-__all__ = ["Counts", "Effects", "Services"]
+__all__ = ["Effects", "Services"]
 
 
 class Effects(Protocol):
@@ -65,32 +65,6 @@ class Effects(Protocol):
         """Call `go` when so much time has passed."""
 
 
-class Counts(Protocol):
-    """The counters of a gateway, as a conversation raises them."""
-
-    received: Count
-    sent: Count
-    """Bytes from clients and to them."""
-
-    @property
-    def requests(self) -> Mapping[int, Count]:
-        """Requests, by API key."""
-
-    @property
-    def upstream_errors(self) -> Any:
-        """Connections to brokers that were lost or refused."""
-
-    @property
-    def right_answered(self) -> Callable[[bool], Any]:
-        """Count the answer to a question for a right: whether it is a grant."""
-
-    def answered(self, api_key: int, response: Any, seconds: float) -> None:
-        """A request of a group has been answered, with Kafka's `response`."""
-
-    def answered_with(self, api_key: int, error_code: int, seconds: float) -> None:
-        """A request of a group has been answered with this error code."""
-
-
 class Services(Protocol):
     """The gateway, as a conversation needs it."""
 
@@ -133,7 +107,7 @@ class Services(Protocol):
         """The side that each group is on."""
 
     @property
-    def metrics(self) -> Counts:
+    def metrics(self) -> GatewayMetrics:
         """The counters of the gateway."""
 
     @property
@@ -145,11 +119,11 @@ class Services(Protocol):
         """The local requests of all clients."""
 
     @property
-    def unfinished(self) -> Budget[Conversation]:
+    def unfinished(self) -> Budget:
         """Bytes of requests that are kept until they are whole."""
 
     @property
-    def unread(self) -> Budget[Conversation]:
+    def unread(self) -> Budget:
         """Bytes kept because a client or a broker does not read, or an earlier response is awaited."""
 
     def connected(self, node_id: int, *, is_connected: bool) -> None:

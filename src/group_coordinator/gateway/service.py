@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.beat_kinds import Beat
     from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.frames import Request
-    from group_coordinator.gateway.metrics import GatewayHealth, GatewayMetrics
+    from group_coordinator.gateway.health import GatewayHealth
+    from group_coordinator.gateway.metrics import GatewayMetrics
     from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.settings import GatewaySettings
     from group_coordinator.jobs.topic_patterns import Matched
@@ -123,14 +124,14 @@ class Gateway:
         self._endpoints = Endpoints(
             settings, self._brokers, self._listeners, self._connect, self._strangers.set
         )
-        self.unfinished: Budget[Conversation] = Budget(
+        self.unfinished: Budget = Budget(
             "unfinished requests",
             "gateway.max.unfinished.bytes",
             settings.gateway_max_unfinished_bytes,
             longest,
         )
         """Bytes of requests that are kept until they are whole."""
-        self.unread: Budget[Conversation] = Budget(
+        self.unread: Budget = Budget(
             "unread responses", "gateway.max.unread.bytes", settings.gateway_max_unread_bytes, largest
         )
         """Bytes that clients and brokers have not read."""
@@ -276,7 +277,7 @@ class Gateway:
         self._local = Local(
             origin, self._groups, nodes, writer.write, self._rules, self._renewals, self._topics
         )
-        self.metrics.watch(self._local, self.pending)
+        self.metrics.watch(self._local, self.pending, time.monotonic)
 
     async def _keep_time(self, stopping: asyncio.Event) -> None:
         linger_s = self._settings.gateway_beats_linger_ms / 1000
