@@ -78,7 +78,6 @@ class Conversation:
         "_apis",
         "_arrived",
         "_awaits_turn",
-        "_client",
         "_effects",
         "_ending",
         "_frames",
@@ -101,6 +100,7 @@ class Conversation:
         "_unread",
         "_untaken",
         "_way",
+        "client",
     )
 
     def __init__(
@@ -115,7 +115,8 @@ class Conversation:
         self._effects, self._services = effects, services
         self._apis = services.sides.offer.apis
         self._guest = Guest(services.turns)
-        self._client = Client("", node_id, self._guest.in_turn)
+        self.client = Client("", node_id, self._guest.in_turn)
+        """The client, for the code that answers its requests."""
         self._own_topics = OwnTopics(security.own_topics)
         self._patience = Patience(now_s)
         self._frames = Frames(REQUEST_HEAD_BYTES, self._begin)
@@ -148,7 +149,7 @@ class Conversation:
             effects,
             services,
             security,
-            self._client,
+            self.client,
             self._unanswered,
             self._holders,
             self._ask_broker,
@@ -161,11 +162,6 @@ class Conversation:
         self._ending = ""
         """Why the conversation ends once what can still be answered has been; "" if it does not."""
         self._reason = "client"
-
-    @property
-    def client(self) -> Client:
-        """The client, for the code that answers its requests."""
-        return self._client
 
     @property
     def is_known(self) -> bool:
@@ -187,7 +183,7 @@ class Conversation:
     def begins(self, address: str) -> None:
         """A client has connected from this address."""
         # A port for both kinds of addresses shows those of IPv4 so.
-        self._client.host = f"/{address.removeprefix('::ffff:')}"
+        self.client.host = f"/{address.removeprefix('::ffff:')}"
         host = self._services.entered(self)
         if host is None:
             self.abort("too many")
@@ -336,7 +332,7 @@ class Conversation:
         """Return the method that takes the pieces of a request."""
         if not is_offered:
             return self._refuse_version
-        if api.way in (Way.STREAM, Way.GATEWAY, Way.OF_BROKERS):
+        if api.way in _WHOLE:
             return self._take_local
         if head.api_key in SASL:
             return self._take_login
@@ -347,7 +343,7 @@ class Conversation:
         self._services.metrics.requests[api_key].inc()
         self._gate.latest = api_key
         if self._unanswered.beats:
-            self._services.held_up(self._client)
+            self._services.held_up(self.client)
 
     def _take(self, piece: Piece) -> None:
         head = self._head
@@ -374,10 +370,6 @@ class Conversation:
         # ApiVersions alone is answered then.
         slot = self._slots.await_local()
         slot.fill(codec.encode_response(unsupported_api_versions(), head.correlation_id))
-
-    def _refuse(self, head: RequestHead, piece: Piece) -> None:
-        self._services.refused(self._client, self._apis[head.api_key].name)
-        self._slots.await_local().fill(of_brokers.refusal(head, bytes(piece.data)))
 
     def _take_local(self, head: RequestHead, piece: Piece) -> None:
         self._gate.pass_when_open(self._now_s(), partial(self._read_local, head, bytes(piece.data)))
@@ -413,8 +405,10 @@ class Conversation:
             self._slots.await_upstream(head.correlation_id, rewrite)
             self._relay.pass_on(asked)
             return
-        if self._apis[head.api_key].way is Way.OF_BROKERS:
-            self._refuse(head, Piece(frame, is_first=True, is_last=True))
+        api = self._apis[head.api_key]
+        if api.way is Way.OF_BROKERS:
+            self._services.refused(self.client, api.name)
+            self._slots.await_local().fill(of_brokers.refusal(head, frame))
             return
         request = codec.decode_request(frame)
         if _is_of_transaction(request) or sides.are_theirs(request):
@@ -468,9 +462,10 @@ class Conversation:
             self._relay.pass_on(piece.data)
         elif (known := self._produce.take(piece)) is not None:
             self._produce = None
-            if known.is_answered:
+            begin, is_answered = known
+            if is_answered:
                 self._slots.await_upstream(head.correlation_id, self._rewriter(head))
-            self._relay.pass_on(known.begin)
+            self._relay.pass_on(begin)
 
     def _rewriter(self, head: RequestHead) -> Begin | Callable[[bytes], bytes] | None:
         if self._apis[head.api_key].way is Way.PASSED:
@@ -512,7 +507,7 @@ class Conversation:
             self.control()
             return
         # A client cannot be told that one response of many will not come: it asks again elsewhere.
-        log.info("the connection of %s ends: %s", self._client.host, reason)
+        log.info("the connection of %s ends: %s", self.client.host, reason)
         self._ending = "broker"
         self._slots.break_off()
         self._flush()
@@ -630,7 +625,7 @@ class Conversation:
         self._effects.abort()
 
     def _fail(self, reason: str) -> None:
-        self._services.failed(self._client, reason)
+        self._services.failed(self.client, reason)
         self.abort("frame error")
 
     def ended(self) -> None:

@@ -17,7 +17,7 @@ from group_coordinator.gateway.names import BOOTSTRAP
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from group_coordinator.gateway.brokers import Brokers
     from group_coordinator.gateway.connection import ClientConnection
@@ -49,19 +49,15 @@ class Endpoints:
         self._connect, self._on_stranger = connect, on_stranger
         self._names = settings.names
         self._bootstrap = self._told(settings.listen.port)
-        self._addresses: dict[int, Address] = {}
-
-    @property
-    def addresses(self) -> Mapping[int, Address]:
+        self.addresses: dict[int, Address] = {}
         """The gateway's address for each broker that has one, by node id."""
-        return self._addresses
 
     def open(self) -> Address:
         """Let clients in. Returns the bootstrap address that they use. Raises `GatewayError`."""
         bound = self._listeners.bind(self._settings.listen.port)
         self._bootstrap = self._told(_port_of(bound))
         self.settle()
-        if not self._addresses:
+        if not self.addresses:
             bound.close()
             raise GatewayError(
                 "no broker has a port: raise gateway.node.ports, or choose other ports with --listen"
@@ -72,7 +68,7 @@ class Endpoints:
     def settle(self) -> None:
         """See to it that each broker has an endpoint, also those that had none, which may be free now."""
         for node_id in self._brokers.present:
-            if node_id not in self._addresses:
+            if node_id not in self.addresses:
                 self._offer(node_id)
 
     def address_of(self, node_id: int, own: Address) -> Address | None:
@@ -82,14 +78,14 @@ class Endpoints:
         """
         if not self._brokers.is_at(node_id, own):
             self._on_stranger()
-        return self._addresses.get(node_id)
+        return self.addresses.get(node_id)
 
     def _offer(self, node_id: int) -> None:
         try:
-            self._addresses[node_id] = self._make(node_id)
+            self.addresses[node_id] = self._make(node_id)
         except GatewayError as error:
             log.error("broker %s is not offered: %s", node_id, error)  # noqa: TRY400 - it is one line
-        self._brokers.offer(node_id, time.monotonic(), is_offered=node_id in self._addresses)
+        self._brokers.offer(node_id, time.monotonic(), is_offered=node_id in self.addresses)
 
     def _make(self, node_id: int) -> Address:
         if self._names is not None:

@@ -46,7 +46,7 @@ class GuardKeeper:
     ) -> None:
         self._is_here, self._count = is_here, count
         self._stopping = threading.Event()
-        self._failures: dict[str, Seldom] = {"members": Seldom(), "other": Seldom(), "round": Seldom()}
+        self._failures: dict[str, Seldom] = {"members": Seldom(), "failed": Seldom(), "round": Seldom()}
         with ExitStack() as on_error:
             self._admin = on_error.enter_context(BrokersAdmin(**kafka_config))
             self._guard = on_error.enter_context(BrokersGuard(**kafka_config))
@@ -89,15 +89,14 @@ class GuardKeeper:
     def _renew(self, group_ids: Sequence[str]) -> None:
         ids = [each for each in group_ids if self._is_here(each)]
         for group_id, error in self._guard.take(ids).items():
-            self._count(
-                "taken" if error is None else "members" if isinstance(error, HasMembersError) else "failed"
-            )
-            if isinstance(error, HasMembersError) and self._is_due("members"):
+            result = "taken" if error is None else "members" if isinstance(error, HasMembersError) else "failed"
+            self._count(result)
+            if result == "members" and self._is_due(result):
                 log.warning(
                     "group %s is here and has members at the brokers, so records are read twice: stop them",
                     group_id,
                 )
-            elif not (error is None or isinstance(error, HasMembersError)) and self._is_due("other"):
+            elif result == "failed" and self._is_due(result):
                 log.warning("the guard of group %s cannot be taken: %s", group_id, error)
         # It may have begun to move since it was looked at.
         self._guard.release([each for each in ids if not self._is_here(each)])

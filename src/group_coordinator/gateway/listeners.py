@@ -102,26 +102,24 @@ class Listeners:
         It is given the name that the client asks for (SNI), or "", and raises `GatewayError` if that is none
         of the gateway's.
         """
-
-        def enter(name: str = "") -> ClientConnection:
-            return make(name)
-
         serving = (
-            self._serving(bound, enter)
+            self._serving(bound, make)
             if self._certificates is None
-            else self._serving_tls(bound, enter, self._certificates)
+            else self._serving_tls(bound, make, self._certificates)
         )
         self._tasks.append(asyncio.get_running_loop().create_task(serving))
         look_at(self._tasks[-1])
 
-    async def _serving(self, bound: socket.socket, enter: Callable[[], ClientConnection]) -> None:
+    async def _serving(self, bound: socket.socket, make: Callable[[str], ClientConnection]) -> None:
         # Without its own word for it, asyncio would make the backlog a hundred again.
-        server = await asyncio.get_running_loop().create_server(enter, sock=bound, backlog=_BACKLOG)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: make(""), sock=bound, backlog=_BACKLOG
+        )
         async with server:
             await server.serve_forever()
 
     async def _serving_tls(
-        self, bound: socket.socket, enter: Callable[[str], ClientConnection], certificates: Certificates
+        self, bound: socket.socket, make: Callable[[str], ClientConnection], certificates: Certificates
     ) -> None:
         # A server of asyncio's tells nobody of handshakes: how many are under way, and why they fail.
         loop = asyncio.get_running_loop()
@@ -141,7 +139,7 @@ class Listeners:
                     self._metrics.connections_closed.labels("too many").inc()
                     accepted.close()
                     continue
-                shaking = self._shake(accepted, host, enter, certificates.context)
+                shaking = self._shake(accepted, host, make, certificates.context)
                 task = loop.create_task(shaking)
                 self._handshakes.add(task)
                 task.add_done_callback(self._handshakes.discard)
@@ -152,10 +150,10 @@ class Listeners:
         self,
         accepted: socket.socket,
         host: str,
-        enter: Callable[[str], ClientConnection],
+        make: Callable[[str], ClientConnection],
         context: ssl.SSLContext,
     ) -> None:
-        handshake = _Handshake(enter)
+        handshake = _Handshake(make)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: handshake, accepted, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
@@ -197,8 +195,8 @@ class Listeners:
         if self.hosts.refuses(host, now_s):
             reason = (
                 "their host has as many, or makes as many, as a host may (gateway.max.connections.per.host, "
+                "gateway.max.connection.creation.rate)"
             )
-            reason += "gateway.max.connection.creation.rate)"
         elif len(self.connections) + handshakes >= most and not self._makes_room(host):
             reason = f"there are gateway.max.connections ({most})"
         else:
@@ -220,16 +218,16 @@ class Listeners:
 
 
 class _Handshake(asyncio.Protocol):
-    """A client until TLS is agreed on; then the connection that `enter` makes takes its place."""
+    """A client until TLS is agreed on; then the connection that `make` makes takes its place."""
 
-    def __init__(self, enter: Callable[[str], ClientConnection]) -> None:
-        self._enter = enter
+    def __init__(self, make: Callable[[str], ClientConnection]) -> None:
+        self._make = make
         self.error: Exception | None = ConnectionResetError("the client has gone")
         """Why it fails; None once TLS is agreed on."""
 
     def connection_made(self, transport: Any) -> None:
         try:
-            connection = self._enter(getattr(transport.get_extra_info("ssl_object"), "name", ""))
+            connection = self._make(getattr(transport.get_extra_info("ssl_object"), "name", ""))
         except GatewayError as error:
             # It asks for nobody here.
             self.error = error

@@ -65,7 +65,3 @@ class Login:
     def is_over(self, now_s: float) -> bool:
         """Whether the client should have logged in again (KIP-368)."""
         return self._ends_s is not None and now_s > self._ends_s
-
-    def may_be_kept(self, now_s: float) -> bool:
-        """Whether the broker may be asked for a sign of life, so that it does not forget the login."""
-        return self.is_done and not self.is_over(now_s)

@@ -154,6 +154,6 @@ class LoginGate:
         if self._relay.is_open and now_s - self._relay.heard_s > Limits.keep_alive_s:
             # In the middle of a login a broker takes nothing else.
             is_between = not len(self._slots) and self.latest not in SASL
-            if is_between and self._login.may_be_kept(now_s):
+            if is_between and self.is_needed and self.is_open_at(now_s):
                 self._ask_broker(_SIGN_OF_LIFE, lambda _response, _now_s: None)
             self._relay.heard_s = now_s

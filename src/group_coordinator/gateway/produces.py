@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from group_coordinator.gateway import codec
 from group_coordinator.gateway.errors import FrameError
@@ -11,14 +11,7 @@ from group_coordinator.gateway.limits import Limits
 if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Piece
 
-__all__ = ["KnownProduce", "ProduceBegin"]
-
-
-class KnownProduce(NamedTuple):
-    """The part of a Produce that has come, and whether it has a response."""
-
-    begin: bytes | bytearray | memoryview
-    is_answered: bool
+__all__ = ["ProduceBegin"]
 
 
 class ProduceBegin:
@@ -36,8 +29,11 @@ class ProduceBegin:
         """Bytes that are kept."""
         return len(self._kept)
 
-    def take(self, piece: Piece) -> KnownProduce | None:
-        """Take the next piece; returns what has come as soon as it is known. Raises `FrameError`."""
+    def take(self, piece: Piece) -> tuple[bytes | bytearray | memoryview, bool] | None:
+        """Take the next piece; returns all that has come, and whether it has a response, once that is known.
+
+        Raises `FrameError`.
+        """
         # Mostly the first one is enough.
         begin: bytes | bytearray | memoryview = piece.data
         if self._kept:
@@ -48,7 +44,7 @@ class ProduceBegin:
                 return None
         acks = codec.produce_acks(begin, self._version)
         if acks is not None:
-            return KnownProduce(begin, acks != 0)
+            return begin, acks != 0
         if not self._kept:
             # A view would keep all that came with it.
             self._kept += begin

@@ -18,7 +18,7 @@ written.
 from __future__ import annotations
 
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.rewriting import Begin
@@ -67,24 +67,15 @@ class LocalSlot(_Slot):
         self._on_filled = lambda _count: None
 
 
-class _Expected:
+class _Expected(NamedTuple):
     """A response that upstream owes: to the client (`slot`), or to the gateway."""
 
-    __slots__ = ("begin", "correlation_id", "needed_by", "read", "slot")
-
-    def __init__(
-        self,
-        correlation_id: int,
-        slot: _Slot | None,
-        read: Begin | Callable[[bytes], bytes] | None,
-        needed_by: _Slot | None,
-    ) -> None:
-        self.correlation_id = correlation_id
-        self.slot = slot
-        self.begin = read if isinstance(read, Begin) else None
-        self.read = None if isinstance(read, Begin) else read
-        self.needed_by = needed_by
-        """The response to the client that cannot be given without it."""
+    correlation_id: int
+    slot: _Slot | None
+    read: Begin | Callable[[bytes], bytes] | None
+    """It is read piece by piece by a `Begin`, and whole by a function."""
+    needed_by: _Slot | None
+    """The response to the client that cannot be given without it."""
 
 
 class Slots:
@@ -163,7 +154,7 @@ class Slots:
         expected, correlation_id = self._expected[0], int.from_bytes(head, signed=True)
         if correlation_id != expected.correlation_id:
             raise FrameError(f"a response to {correlation_id} instead of {expected.correlation_id}")
-        return expected.read is not None
+        return expected.read is not None and not isinstance(expected.read, Begin)
 
     def upstream_piece(self, piece: Piece) -> None:
         """Take a piece of the response whose head came last."""
@@ -171,10 +162,10 @@ class Slots:
         if piece.is_last:
             del self._expected[0]
         data = piece.data
-        if expected.read is not None:
+        if isinstance(expected.read, Begin):
+            data = expected.read.take(piece)
+        elif expected.read is not None:
             data = expected.read(bytes(data))
-        elif expected.begin is not None:
-            data = expected.begin.take(piece)
         if expected.slot is not None:
             expected.slot.pieces.append(data)
             expected.slot.is_done = piece.is_last
