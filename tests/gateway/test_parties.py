@@ -44,6 +44,19 @@ def test_parties_are_forgotten_when_nothing_of_them_need_be_known() -> None:
     assert parties.of("a") is not party
 
 
+def test_requests_that_a_party_has_sent_too_fast_are_not_forgotten_with_its_connections() -> None:
+    parties = Parties(0, request_rate=1)
+    connection: Any = "connection"
+    guest = Guest(TURNS)
+    guest.joins(parties.enter("a", connection, 100))
+    assert [guest.asks(100) for _ in range(10)][-1] == 10
+    guest.leaves(connection)
+    parties.forget(105)
+    assert parties.of("a").requests.wait_s(105) == 5
+    parties.forget(111)
+    assert parties.of("a").requests.wait_s(111) == 0
+
+
 def test_a_guest_s_place_goes_by_what_it_has_taken_and_by_what_its_party_has() -> None:
     hosts = Parties(0)
     host = hosts.of("host")

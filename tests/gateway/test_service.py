@@ -162,3 +162,14 @@ def test_no_frame_is_larger_than_what_may_be_unfinished() -> None:
     settings = GatewaySettings(gateway_max_unfinished_bytes=2_000_000)
     gateway = Gateway(settings, {}, GatewayMetrics(CollectorRegistry()), GatewayHealth())
     assert gateway.largest_frame == 2_000_000
+
+
+def test_a_user_with_all_its_connections_may_log_in_again_on_one_of_them() -> None:
+    """A client does so before its session at the broker is over (KIP-368)."""
+    settings = GatewaySettings(gateway_max_connections_per_principal=2)
+    gateway = Gateway(settings, {}, GatewayMetrics(CollectorRegistry()), GatewayHealth())
+    gateway._local = Mock()
+    first, second, third = (Mock() for _ in range(3))
+    for each in (first, second, first, third):
+        gateway.logged_in(each, "alice")
+    assert [each.abort.called for each in (first, second, third)] == [False, False, True]

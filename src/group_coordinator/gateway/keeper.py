@@ -89,7 +89,8 @@ class GuardKeeper:
     def _renew(self, group_ids: Sequence[str]) -> None:
         ids = [each for each in group_ids if self._is_here(each)]
         for group_id, error in self._guard.take(ids).items():
-            result = "taken" if error is None else "members" if isinstance(error, HasMembersError) else "failed"
+            has_members = isinstance(error, HasMembersError)
+            result = "taken" if error is None else "members" if has_members else "failed"
             self._count(result)
             if result == "members" and self._is_due(result):
                 log.warning(

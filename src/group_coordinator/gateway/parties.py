@@ -10,7 +10,7 @@ time that is worked for it is its own, its party's, and that of the turn (`turns
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.limits import Holding, Limits, Rate
 from group_coordinator.gateway.turns import Account
@@ -21,15 +21,21 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.turns import Turns
 
-__all__ = ["Guest", "Parties", "Party"]
+__all__ = ["Guest", "Parties", "Party", "shown_host"]
+
+
+def shown_host(address: str) -> str:
+    """The name of the party of clients at this address, as Kafka shows a host: "/10.0.0.7"."""
+    # A port for both kinds of addresses shows those of IPv4 so.
+    return f"/{address.removeprefix('::ffff:')}"
 
 
 class Party:
     """One of them, with what it has taken."""
 
     def __init__(self, request_rate: float, connection_rate: float) -> None:
-        self.connections: dict[Conversation, None] = {}
-        """The oldest first."""
+        self.connections: dict[Any, None] = {}
+        """Conversations, and clients in a TLS handshake, the oldest first."""
         self.account = Account()
         self.holding = Holding()
         self.requests, self.arrivals = Rate(request_rate), Rate(connection_rate)
@@ -52,9 +58,11 @@ class Parties:
             party = self._parties[name] = Party(self._request_rate, self._connection_rate)
         return party
 
-    def refuses(self, name: str, now_s: float) -> bool:
-        """Whether a party may have no more connections now."""
+    def refuses(self, name: str, now_s: float, connection: Conversation | None = None) -> bool:
+        """Whether a party may have no more connections now. It may keep a `connection` that is its own."""
         party = self.of(name)
+        if connection in party.connections:
+            return False
         has_enough = bool(self._most) and len(party.connections) >= self._most
         return has_enough or party.arrivals.wait_s(now_s) > 0
 
@@ -72,7 +80,8 @@ class Parties:
     def forget(self, now_s: float) -> None:
         """Forget those that have gone, and of which nothing need be remembered."""
         for name, party in list(self._parties.items()):
-            is_quiet = not (party.account.taken_s(now_s) or party.arrivals.is_used(now_s))
+            is_used = party.arrivals.is_used(now_s) or party.requests.is_used(now_s)
+            is_quiet = not (is_used or party.account.taken_s(now_s))
             if is_quiet and not (party.connections or party.holding.count):
                 del self._parties[name]
 

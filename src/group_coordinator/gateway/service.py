@@ -375,7 +375,7 @@ class Gateway:
         if name is None:
             return None
         now_s = time.monotonic()
-        if self._users.refuses(name, now_s):
+        if self._users.refuses(name, now_s, conversation):
             if count := self._said["users"].happened(now_s):
                 log.warning(
                     "%s connections are closed, such as one of %s: its user has as many as "
