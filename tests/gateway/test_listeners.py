@@ -23,7 +23,7 @@ from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.gateway.parties import Party
+from group_coordinator.gateway.parties import Party, shown_host
 from group_coordinator.gateway.settings import GatewaySettings
 from tests.gateway.each_loop import each_loop, run  # noqa: F401 - a fixture
 from tests.patience import PATIENCE_S, eventually
@@ -43,7 +43,7 @@ class Echo(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self.client = Client(f"/{transport.get_extra_info('peername')[0]}", 1, lambda go: go())
+        self.client = Client(shown_host(transport.get_extra_info("peername")[0]), 1, lambda go: go())
         self._host = self._listeners.admit(self)
         if self._host is None:
             self.abort("too many")
@@ -284,6 +284,54 @@ def test_a_handshake_that_does_not_end_is_ended_and_takes_a_place_until_then(
             await eventually(lambda: door.closed("handshake"))
             assert (await door.say(b"hello", of_client()))[0] == b"hello"
             silent.close()
+
+    run(story())
+
+
+def tls_door(keys: list[str], tmp_path: Path, **settings: Any) -> Door:
+    file = tmp_path / "gateway.pem"
+    file.write_text(keys[0])
+    return Door(gateway_tls_certificate=str(file), gateway_tls_key_password=PASSWORD, **settings)
+
+
+def test_clients_in_a_handshake_take_the_places_of_their_host_and_not_those_of_others(
+    keys: list[str], tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with tls_door(keys, tmp_path, gateway_max_connections=3).open() as door:
+            at = {"host": "127.0.0.1", "port": door.port}
+            innocent = [
+                await asyncio.open_connection(**at, ssl=of_client(), local_addr=("127.0.0.2", 0))
+                for _ in range(2)
+            ]
+            _, silent = await asyncio.open_connection(**at)
+            await eventually(lambda: door.listeners._handshakes)
+            assert (await door.say(b""))[0] == b"", "its host has as many as another one would have then"
+            for reader, writer in innocent:
+                writer.write(b"still here")
+                assert await reader.read(100) == b"still here"
+            innocent[0][1].close()
+            await eventually(lambda: len(door.listeners.connections) == 1)
+            _, silent_too = await asyncio.open_connection(**at)
+            await eventually(lambda: len(door.listeners._handshakes) == 2)
+            assert (await door.say(b"hello", of_client(), "127.0.0.3"))[0] == b"hello"
+            assert door.closed("too many") == 2, "one was refused, and one in a handshake made room"
+            assert len(door.listeners._handshakes) == 1
+            for each in (silent, silent_too, innocent[1][1]):
+                each.close()
+
+    run(story())
+
+
+def test_a_host_is_the_same_at_a_port_for_both_kinds_of_addresses(keys: list[str], tmp_path: Path) -> None:
+    async def story() -> None:
+        door = tls_door(keys, tmp_path, gateway_listen="[::]:0", gateway_max_connections=1)
+        async with door.open():
+            reader, writer = await asyncio.open_connection("127.0.0.1", door.port, ssl=of_client())
+            assert (await door.say(b""))[0] == b"", "it has no fewer than the host that has most"
+            writer.write(b"still here")
+            assert await reader.read(100) == b"still here"
+            writer.close()
 
     run(story())
 

@@ -41,7 +41,7 @@ from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.local_requests import LocalRequests, Unanswered, is_sign_of_life
 from group_coordinator.gateway.login_gate import SASL, LoginGate
 from group_coordinator.gateway.own_topics import OwnTopics
-from group_coordinator.gateway.parties import Guest
+from group_coordinator.gateway.parties import Guest, shown_host
 from group_coordinator.gateway.patience import Patience
 from group_coordinator.gateway.produces import ProduceBegin
 from group_coordinator.gateway.relay import Relay
@@ -182,8 +182,7 @@ class Conversation:
 
     def begins(self, address: str) -> None:
         """A client has connected from this address."""
-        # A port for both kinds of addresses shows those of IPv4 so.
-        self.client.host = f"/{address.removeprefix('::ffff:')}"
+        self.client.host = shown_host(address)
         host = self._services.entered(self)
         if host is None:
             self.abort("too many")

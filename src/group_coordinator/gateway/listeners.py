@@ -8,11 +8,12 @@ import resource
 import socket
 import time
 from asyncio import sslproto
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.limits import Seldom
-from group_coordinator.gateway.parties import Parties
+from group_coordinator.gateway.parties import Parties, shown_host
 from group_coordinator.jobs.hosts import listening_host, written
 from group_coordinator.jobs.threads import look_at
 
@@ -51,7 +52,7 @@ class Listeners:
     ) -> None:
         self._settings, self._certificates, self._metrics = settings, certificates, metrics
         self._tasks: list[asyncio.Task[None]] = []
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes: set[_Handshake] = set()
         self._refused = Seldom()
         self.connections: set[Conversation] = set()
         self.hosts = Parties(
@@ -127,7 +128,7 @@ class Listeners:
         with bound:
             while True:
                 try:
-                    accepted, (host, *_) = await loop.sock_accept(bound)
+                    accepted, (address, *_) = await loop.sock_accept(bound)
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:
@@ -135,25 +136,26 @@ class Listeners:
                     log.warning("no client can be accepted: %s", error)
                     await asyncio.sleep(_ACCEPT_AGAIN_S)
                     continue
-                if self._refuses(f"/{host}", len(self._handshakes)):
+                if self._refuses(shown_host(address)):
                     self._metrics.connections_closed.labels("too many").inc()
                     accepted.close()
                     continue
-                shaking = self._shake(accepted, host, make, certificates.context)
-                task = loop.create_task(shaking)
-                self._handshakes.add(task)
-                task.add_done_callback(self._handshakes.discard)
+                handshake = _Handshake(make, self._shaken)
+                handshake.host = self.hosts.enter(shown_host(address), handshake, handshake.heard_s)
+                self._handshakes.add(handshake)
+                shaking = self._shake(accepted, address, handshake, certificates.context)
+                handshake.task = loop.create_task(shaking)
+                handshake.task.add_done_callback(partial(self._shaken, handshake))
                 # If many come at once, the others are served between two of them.
                 await asyncio.sleep(0)
 
     async def _shake(
         self,
         accepted: socket.socket,
-        host: str,
-        make: Callable[[str], ClientConnection],
+        address: str,
+        handshake: _Handshake,
         context: ssl.SSLContext,
     ) -> None:
-        handshake = _Handshake(make)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: handshake, accepted, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
@@ -162,8 +164,13 @@ class Listeners:
             # Of the network, of TLS, or that the time is over.
             handshake.error = error
         if handshake.error is not None:
-            log.info("the TLS handshake of %s fails: %s", host, handshake.error)
+            log.info("the TLS handshake of %s fails: %s", address, handshake.error)
             self._metrics.connections_closed.labels("handshake").inc()
+
+    def _shaken(self, handshake: _Handshake, _task: asyncio.Task[None] | None = None) -> None:
+        """A handshake is over: its place is free, for the connection that comes of it."""
+        self._handshakes.discard(handshake)
+        handshake.host.connections.pop(handshake, None)
 
     def left(self, connection: Conversation, reason: str) -> None:
         """A connection has gone."""
@@ -173,7 +180,7 @@ class Listeners:
 
     def close(self) -> None:
         """Accept no more connections."""
-        for each in (*self._tasks, *self._handshakes):
+        for each in (*self._tasks, *(handshake.task for handshake in self._handshakes)):
             each.cancel()
 
     def _count(self) -> None:
@@ -182,13 +189,19 @@ class Listeners:
     def admit(self, connection: Conversation) -> Party | None:
         """Count a connection that was made. Returns the party of its host, or None if there is no room."""
         host = connection.client.host
-        if self._refuses(host):
-            return None
+        if self._certificates is None:
+            if self._refuses(host):
+                return None
+            party = self.hosts.enter(host, connection, time.monotonic())
+        else:
+            # It was let in when it was accepted, and its handshake has just left its place.
+            party = self.hosts.of(host)
+            party.connections[connection] = None
         self.connections.add(connection)
         self._count()
-        return self.hosts.enter(host, connection, time.monotonic())
+        return party
 
-    def _refuses(self, host: str, handshakes: int = 0) -> bool:
+    def _refuses(self, host: str) -> bool:
         """Whether there is no room for one more client of a host."""
         now_s = time.monotonic()
         most = self._settings.gateway_max_connections
@@ -197,7 +210,7 @@ class Listeners:
                 "their host has as many, or makes as many, as a host may (gateway.max.connections.per.host, "
                 "gateway.max.connection.creation.rate)"
             )
-        elif len(self.connections) + handshakes >= most and not self._makes_room(host):
+        elif len(self.connections) + len(self._handshakes) >= most and not self._makes_room(host):
             reason = f"there are gateway.max.connections ({most})"
         else:
             return False
@@ -212,16 +225,29 @@ class Listeners:
             return False
         quietest = min(largest.connections, key=lambda each: (each.is_known, each.heard_s))
         del largest.connections[quietest]
-        self.connections.discard(quietest)
-        quietest.abort("too many")
+        if isinstance(quietest, _Handshake):
+            self._handshakes.discard(quietest)
+            self._metrics.connections_closed.labels("too many").inc()
+            quietest.task.cancel()
+        else:
+            self.connections.discard(quietest)
+            quietest.abort("too many")
         return True
 
 
 class _Handshake(asyncio.Protocol):
-    """A client until TLS is agreed on; then the connection that `make` makes takes its place."""
+    """A client until TLS is agreed on; then the connection that `make` makes takes its place.
 
-    def __init__(self, make: Callable[[str], ClientConnection]) -> None:
-        self._make = make
+    It is a connection of its host until then, or until it fails. `leave` gives the place back.
+    """
+
+    is_known = False
+    host: Party
+    task: asyncio.Task[None]
+
+    def __init__(self, make: Callable[[str], ClientConnection], leave: Callable[[_Handshake], None]) -> None:
+        self._make, self._leave = make, leave
+        self.heard_s = time.monotonic()
         self.error: Exception | None = ConnectionResetError("the client has gone")
         """Why it fails; None once TLS is agreed on."""
 
@@ -234,5 +260,6 @@ class _Handshake(asyncio.Protocol):
             transport.abort()
             return
         self.error = None
+        self._leave(self)
         transport.set_protocol(connection)
         connection.connection_made(transport)

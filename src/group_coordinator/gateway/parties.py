@@ -66,7 +66,7 @@ class Parties:
         has_enough = bool(self._most) and len(party.connections) >= self._most
         return has_enough or party.arrivals.wait_s(now_s) > 0
 
-    def enter(self, name: str, connection: Conversation, now_s: float) -> Party:
+    def enter(self, name: str, connection: Any, now_s: float) -> Party:
         """Count one more connection of a party."""
         party = self.of(name)
         party.arrivals.take(now_s)
