@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from kafka.protocol.admin.groups import DeleteGroupsResponse
@@ -9,6 +10,7 @@ from kafka.protocol.consumer.group import HeartbeatResponse
 from kafka.protocol.metadata import FindCoordinatorResponse
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
+from group_coordinator.gateway.health import GatewayHealth
 from group_coordinator.gateway.metrics import GatewayMetrics
 
 DELETED, FOUND = DeleteGroupsResponse.DeletableGroupResult, FindCoordinatorResponse.Coordinator
@@ -96,3 +98,11 @@ def test_what_passes_is_counted() -> None:
         ("bytes", {"direction": "to_clients"}, 20),
     ):
         assert registry.get_sample_value(f"group_coordinator_gateway_{name}_total", labels) == value
+
+
+def test_a_gateway_that_stops_while_it_is_asked_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes come in threads of their own."""
+    health, looks = GatewayHealth(), iter([Mock(**{"silent_s.return_value": 0}), None])
+    monkeypatch.setattr(GatewayHealth, "_local", property(lambda _: next(looks)), raising=False)
+    assert health.is_ready().good, "it was when it was asked"
+    assert not health.is_ready().good

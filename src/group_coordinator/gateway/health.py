@@ -48,11 +48,13 @@ class GatewayHealth:
 
     def is_ready(self) -> Verdict:
         """Whether clients can be served. While the coordinator is away they are: they wait."""
-        if self._local is None:
+        # Another thread asks, and the gateway may stop meanwhile.
+        local = self._local
+        if local is None:
             return Verdict(False, self._state)
         if self._unreadable is not None and time.monotonic() - self._unreadable[1] < _FAILING_S:
             return Verdict(False, f"answers cannot be read: {self._unreadable[0]}")
-        silent_s = self._local.silent_s(time.monotonic())
+        silent_s = local.silent_s(time.monotonic())
         if silent_s > 0:
             return Verdict(True, f"{self._state}; the coordinator has not answered for {silent_s:.0f} s")
         return Verdict(True, self._state)
