@@ -128,22 +128,6 @@ class _Remembered(NamedTuple):
     until_s: float
 
 
-class _Asking:
-    """Somebody who asks for some rights."""
-
-    def __init__(self, needed: Iterable[Right], then: Callable[[frozenset[Right]], None]) -> None:
-        self.needed = dict.fromkeys(needed)
-        self.then = then
-        self.granted: set[Right] = set()
-        self.left: deque[_Probe] = deque()
-        self.under_way = 0
-
-    def learn(self, right: Right, *, is_granted: bool) -> None:
-        # Metadata of a topic tells of all that may be done to it, and not only of what was asked.
-        if is_granted and right in self.needed:
-            self.granted.add(right)
-
-
 class Rights:
     """The rights of one client.
 
@@ -164,16 +148,32 @@ class Rights:
 
     def ask(self, needed: Iterable[Right], now_s: float, then: Callable[[frozenset[Right]], None]) -> None:
         """Find out which of these rights the client has; `then` gets them, now or later."""
-        asking = _Asking(needed, then)
-        unknown = []
-        for right in asking.needed:
-            is_granted = self._remembered(right, now_s)
-            if is_granted is not None:
-                asking.learn(right, is_granted=is_granted)
-            elif len(right.name.encode()) <= LONGEST_TEXT:
-                unknown.append(right)
-        asking.left.extend(_probes(unknown))
-        self._proceed(asking)
+        verdicts = {each: self._remembered(each, now_s) for each in needed}
+        granted = {each for each, is_granted in verdicts.items() if is_granted}
+        unknown = [
+            each
+            for each, is_granted in verdicts.items()
+            if is_granted is None and len(each.name.encode()) <= LONGEST_TEXT
+        ]
+        left, under_way = deque(_probes(unknown)), 0
+
+        def proceed() -> None:
+            nonlocal under_way
+            while left and under_way < _MOST_ASKED:
+                probe = left.popleft()
+                under_way += 1
+                self._send(probe.message, partial(read, probe))
+            if not under_way:
+                then(frozenset(granted))
+
+        def read(probe: _Probe, response: Any, now_s: float) -> None:
+            nonlocal under_way
+            under_way -= 1
+            # Metadata of a topic tells of all that may be done to it, and not only of what was asked.
+            granted.update(each for each in self._learn(probe, response, now_s) if each in verdicts)
+            proceed()
+
+        proceed()
 
     def is_granted(self, right: Right, now_s: float) -> bool:
         """Whether the client has the right, as far as is remembered."""
@@ -183,24 +183,16 @@ class Rights:
         known = self._known.get(right)
         return None if known is None or now_s >= known.until_s else known.is_granted
 
-    def _proceed(self, asking: _Asking) -> None:
-        while asking.left and asking.under_way < _MOST_ASKED:
-            probe = asking.left.popleft()
-            asking.under_way += 1
-            self._send(probe.message, partial(self._read, asking, probe))
-        if not asking.under_way:
-            asking.then(frozenset(asking.granted))
-
-    def _read(self, asking: _Asking, probe: _Probe, response: Any, now_s: float) -> None:
-        asking.under_way -= 1
+    def _learn(self, probe: _Probe, response: Any, now_s: float) -> Iterator[Right]:
+        """Remember what a response tells; the rights that it grants."""
         told = probe.told(response)
         for right in probe.asked:
             is_granted = told.get(right)
             self._count(is_granted is True)
             if is_granted is not None:
                 self._remember(right, now_s, is_granted=is_granted)
-                asking.learn(right, is_granted=is_granted)
-        self._proceed(asking)
+            if is_granted:
+                yield right
 
     def _remember(self, right: Right, now_s: float, *, is_granted: bool) -> None:
         self._known.pop(right, None)
