@@ -55,6 +55,7 @@ class Listeners:
         self._handshakes: set[_Handshake] = set()
         self._refused = Seldom()
         self.connections: set[Conversation] = set()
+        metrics.connections.set_function(lambda: len(self.connections))
         self.hosts = Parties(
             settings.gateway_max_connections_per_host,
             settings.gateway_max_request_rate,
@@ -175,16 +176,12 @@ class Listeners:
     def left(self, connection: Conversation, reason: str) -> None:
         """A connection has gone."""
         self.connections.discard(connection)
-        self._count()
         self._metrics.connections_closed.labels(reason).inc()
 
     def close(self) -> None:
         """Accept no more connections."""
         for each in (*self._tasks, *(handshake.task for handshake in self._handshakes)):
             each.cancel()
-
-    def _count(self) -> None:
-        self._metrics.connections.set(len(self.connections))
 
     def admit(self, connection: Conversation) -> Party | None:
         """Count a connection that was made. Returns the party of its host, or None if there is no room."""
@@ -198,7 +195,6 @@ class Listeners:
             party = self.hosts.of(host)
             party.connections[connection] = None
         self.connections.add(connection)
-        self._count()
         return party
 
     def _refuses(self, host: str) -> bool:

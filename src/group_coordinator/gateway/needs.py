@@ -68,6 +68,19 @@ class Effects(Protocol):
 class Services(Protocol):
     """The gateway, as a conversation needs it."""
 
+    sides: Sides
+    """The side that each group is on."""
+    metrics: GatewayMetrics
+    """The counters of the gateway."""
+    turns: Turns
+    """The event loop's time."""
+    pending: Pending
+    """The local requests of all clients."""
+    unfinished: Budget
+    """Bytes of requests that are kept until they are whole."""
+    unread: Budget
+    """Bytes kept because a client or a broker does not read, or an earlier response is awaited."""
+
     def answer(self, request: Request, client: Client, reply: Callable[[Any], None]) -> None:
         """Answer a local request; `reply` is called once, with Kafka's response."""
 
@@ -101,30 +114,6 @@ class Services(Protocol):
 
     def address_of(self, node_id: int, own: Address) -> Address | None:
         """Return the gateway's address for a broker, which a response names at `own`; None if it has none."""
-
-    @property
-    def sides(self) -> Sides:
-        """The side that each group is on."""
-
-    @property
-    def metrics(self) -> GatewayMetrics:
-        """The counters of the gateway."""
-
-    @property
-    def turns(self) -> Turns:
-        """The event loop's time."""
-
-    @property
-    def pending(self) -> Pending:
-        """The local requests of all clients."""
-
-    @property
-    def unfinished(self) -> Budget:
-        """Bytes of requests that are kept until they are whole."""
-
-    @property
-    def unread(self) -> Budget:
-        """Bytes kept because a client or a broker does not read, or an earlier response is awaited."""
 
     def connected(self, node_id: int, *, is_connected: bool) -> None:
         """A connection to this broker was made, or could not be."""

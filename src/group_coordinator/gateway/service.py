@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.gateway.addresses import Address, Serving
+from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.beats import Instants
 from group_coordinator.gateway.brokers import Brokers
 from group_coordinator.gateway.certificates import Certificates, foreign_names_ignored
@@ -122,7 +122,11 @@ class Gateway:
         self._strangers = asyncio.Event()
         """An answer to a client has named a broker that is not known."""
         self._endpoints = Endpoints(
-            settings, self._brokers, self._listeners, self._connect, self._strangers.set
+            settings,
+            self._brokers,
+            self._listeners,
+            lambda node_id, serving: ClientConnection(self, node_id, serving, self._security),
+            self._strangers.set,
         )
         self.unfinished: Budget = Budget(
             "unfinished requests",
@@ -335,9 +339,6 @@ class Gateway:
             self._local.expire(time.monotonic())
         for connection in list(self._listeners.connections):
             connection.close("gateway stops")
-
-    def _connect(self, node_id: int, serving: Callable[[], Serving]) -> ClientConnection:
-        return ClientConnection(self, node_id, serving, self._security)
 
     # -- what connections need (`Services`) ----------------------------------------------------------
 
