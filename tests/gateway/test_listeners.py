@@ -132,6 +132,22 @@ def test_many_may_come_at_once() -> None:
     run(story())
 
 
+def test_a_small_answer_does_not_wait_for_the_client_to_have_taken_the_one_before() -> None:
+    async def story() -> None:
+        async with Door().open() as door:
+            reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+            writer.write(b"hello")
+            assert await reader.read(100) == b"hello"
+            (there,) = door.listeners.connections
+            used = there._transport.get_extra_info("socket")
+            goes_at_once.append(used.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+    goes_at_once: list[int] = []
+    run(story())
+    assert goes_at_once == [1]
+
+
 @pytest.mark.parametrize("listen", ["[::]:0", ":::0", ":0"])
 def test_the_address_of_all_networks_is_of_both_kinds(listen: str) -> None:
     async def story() -> None:

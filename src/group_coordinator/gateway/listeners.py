@@ -83,7 +83,7 @@ class Listeners:
         host = listening_host(self._settings.listen.host)
         is_ipv6 = ":" in host
         try:
-            return socket.create_server(
+            bound = socket.create_server(
                 (host, port),
                 family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
                 backlog=_BACKLOG,
@@ -97,6 +97,9 @@ class Listeners:
                 "--listen (each broker has one more: that port + 1 + its node id), or share it with "
                 "gateway.reuse.port"
             ) from None
+        # All accepted ones have it from this one. asyncio sets it only for sockets that are TCP's by number.
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return bound
 
     def serve(self, bound: socket.socket, make: Callable[[str], ClientConnection]) -> None:
         """Serve the clients of the port, by connections that `make` makes.
