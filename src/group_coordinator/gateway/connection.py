@@ -126,7 +126,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connect_broker(self, serving: Serving) -> None:
         """Connect to the first of these brokers that can be reached."""
-        self._upstream = Upstream(self.conversation, self._has_sent_all, self._broker_lost)
+        self._upstream = Upstream(self)
         self.send_to_broker = self._upstream.write
         self._upstream.connect(serving, self._tls)
 
@@ -149,10 +149,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     # -- the broker ------------------------------------------------------------------------------------
 
-    def _has_sent_all(self) -> bool:
-        return not self.unsent()
-
-    def _broker_lost(self, reason: str) -> None:
+    def broker_lost(self, reason: str) -> None:
+        """The connection to the broker has ended, or could not be made."""
         self._upstream = None
         del self.send_to_broker
         self.conversation.broker_lost(reason)

@@ -16,7 +16,6 @@ from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.names import BOOTSTRAP
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     from group_coordinator.gateway.brokers import Brokers
@@ -55,7 +54,7 @@ class Endpoints:
     def open(self) -> Address:
         """Let clients in. Returns the bootstrap address that they use. Raises `GatewayError`."""
         bound = self._listeners.bind(self._settings.listen.port)
-        self._bootstrap = self._told(_port_of(bound))
+        self._bootstrap = self._told(bound.getsockname()[1])
         self.settle()
         if not self.addresses:
             bound.close()
@@ -97,7 +96,7 @@ class Endpoints:
             )
         bound = self._listeners.bind(port)
         self._listeners.serve(bound, lambda _name: self._enter(node_id))
-        return self._told(_port_of(bound))
+        return self._told(bound.getsockname()[1])
 
     def _told(self, port: int) -> Address:
         return Address(self._settings.told_host, self._settings.told_port(port))
@@ -129,8 +128,3 @@ class Endpoints:
         reachable = self._brokers.reachable or self._brokers.present
         ordered = sorted(reachable, key=lambda each: each != first)
         return [(each, self._brokers.address(each)) for each in ordered]
-
-
-def _port_of(bound: socket.socket) -> int:
-    port: int = bound.getsockname()[1]
-    return port

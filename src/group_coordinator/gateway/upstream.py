@@ -11,10 +11,9 @@ from group_coordinator.gateway.transports import set_reading
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
 
     from group_coordinator.gateway.addresses import Serving
-    from group_coordinator.gateway.conversation import Conversation
+    from group_coordinator.gateway.connection import ClientConnection
 
 __all__ = ["Upstream"]
 
@@ -23,21 +22,9 @@ _READ_BYTES = 256 * 1024
 
 
 class Upstream(asyncio.BufferedProtocol):
-    """A client's own connection to a broker, for `conversation`.
+    """The own connection of `client` to a broker."""
 
-    `has_sent_all`: tells whether all that the client was sent has gone, so that no memory of it is in use.
-    """
-
-    __slots__ = (
-        "_connecting",
-        "_conversation",
-        "_has_sent_all",
-        "_is_open",
-        "_node_id",
-        "_on_lost",
-        "_transport",
-        "_unsent",
-    )
+    __slots__ = ("_client", "_connecting", "_is_open", "_node_id", "_transport", "_unsent")
 
     _buffer = memoryview(bytearray(_READ_BYTES))
     """All connections share it. It is filled and emptied without a pause between.
@@ -45,14 +32,8 @@ class Upstream(asyncio.BufferedProtocol):
     asyncio fills it in parts where TLS has several records. A part of a bytearray would be a copy.
     """
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        has_sent_all: Callable[[], bool],
-        on_lost: Callable[[str], None],
-    ) -> None:
-        self._conversation = conversation
-        self._has_sent_all, self._on_lost = has_sent_all, on_lost
+    def __init__(self, client: ClientConnection) -> None:
+        self._client = client
         self._transport: Any = None
         self._node_id = -1
         """The broker that it connects to, or is connected to."""
@@ -74,7 +55,7 @@ class Upstream(asyncio.BufferedProtocol):
                 await asyncio.wait_for(loop.create_connection(lambda: self, host, port, ssl=tls), timeout=10)
             except (OSError, TimeoutError) as error:
                 failures.append(f"no connection to {host}:{port}: {error}")
-                self._conversation.broker_connected(node_id, is_connected=False)
+                self._client.conversation.broker_connected(node_id, is_connected=False)
             else:
                 return
         self._lose("; ".join(failures) or "the broker that has served it is away")
@@ -112,7 +93,7 @@ class Upstream(asyncio.BufferedProtocol):
             return
         self._transport = transport
         transport.set_write_buffer_limits(high=Limits.unwritten)
-        self._conversation.broker_connected(self._node_id, is_connected=True)
+        self._client.conversation.broker_connected(self._node_id, is_connected=True)
         for data in self._unsent:
             transport.write(data)
         self._unsent = []
@@ -123,18 +104,18 @@ class Upstream(asyncio.BufferedProtocol):
 
     def buffer_updated(self, count: int) -> None:
         """Take `count` bytes of the broker, which are in the buffer."""
-        self._conversation.receive_from_broker(Upstream._buffer[:count], time.monotonic())
-        if not self._has_sent_all():
+        self._client.conversation.receive_from_broker(Upstream._buffer[:count], time.monotonic())
+        if self._client.unsent():
             # From Python 3.12 on a transport keeps views of what it could not send.
             Upstream._buffer = memoryview(bytearray(_READ_BYTES))
 
     def pause_writing(self) -> None:
         """The broker does not read."""
-        self._conversation.broker_reads(is_reading=False)
+        self._client.conversation.broker_reads(is_reading=False)
 
     def resume_writing(self) -> None:
         """The broker reads again."""
-        self._conversation.broker_reads(is_reading=True)
+        self._client.conversation.broker_reads(is_reading=True)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The broker has ended the connection."""
@@ -143,4 +124,4 @@ class Upstream(asyncio.BufferedProtocol):
     def _lose(self, reason: str) -> None:
         if self._is_open:
             self._is_open = False
-            self._on_lost(reason)
+            self._client.broker_lost(reason)
