@@ -18,7 +18,7 @@ written.
 from __future__ import annotations
 
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from group_coordinator.gateway.errors import FrameError
 from group_coordinator.gateway.rewriting import Begin
@@ -67,15 +67,23 @@ class LocalSlot(_Slot):
         self._on_filled = lambda _count: None
 
 
-class _Expected(NamedTuple):
-    """A response that upstream owes: to the client (`slot`), or to the gateway."""
+class _Expected:
+    """A response that upstream owes: to the client (`slot`), or to the gateway.
 
-    correlation_id: int
-    slot: _Slot | None
-    read: Begin | Callable[[bytes], bytes] | None
-    """It is read piece by piece by a `Begin`, and whole by a function."""
-    needed_by: _Slot | None
-    """The response to the client that cannot be given without it."""
+    `read`: a `Begin` takes it piece by piece, a function whole. `needed_by`: the response to the client that
+    cannot be given without it.
+    """
+
+    __slots__ = ("correlation_id", "needed_by", "read", "slot")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        slot: _Slot | None,
+        read: Begin | Callable[[bytes], bytes] | None,
+        needed_by: _Slot | None,
+    ) -> None:
+        self.correlation_id, self.slot, self.read, self.needed_by = correlation_id, slot, read, needed_by
 
 
 class Slots:
@@ -161,14 +169,12 @@ class Slots:
         expected = self._expected[0]
         if piece.is_last:
             del self._expected[0]
-        data = piece.data
-        if isinstance(expected.read, Begin):
-            data = expected.read.take(piece)
-        elif expected.read is not None:
-            data = expected.read(bytes(data))
-        if expected.slot is not None:
-            expected.slot.pieces.append(data)
-            expected.slot.is_done = piece.is_last
+        data, read, slot = piece.data, expected.read, expected.slot
+        if read is not None:
+            data = read.take(piece) if isinstance(read, Begin) else read(bytes(data))
+        if slot is not None:
+            slot.pieces.append(data)
+            slot.is_done = piece.is_last
 
     # -- the client is answered --------------------------------------------------------------------
 
