@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,16 @@ class Door:
         return (
             self.registry.get_sample_value("group_coordinator_gateway_connections_closed_total", labels) or 0
         )
+
+    async def enter(
+        self, ends: ExitStack, host: str, context: ssl.SSLContext | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A client of a host, which stays until the stack ends."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=context, local_addr=(host, 0)
+        )
+        ends.callback(writer.close)
+        return reader, writer
 
     async def say(
         self, said: bytes, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
@@ -315,39 +325,37 @@ def test_clients_in_a_handshake_take_the_places_of_their_host_and_not_those_of_o
 ) -> None:
     async def story() -> None:
         async with tls_door(keys, tmp_path, gateway_max_connections=3).open() as door:
-            at = {"host": "127.0.0.1", "port": door.port}
-            innocent = [
-                await asyncio.open_connection(**at, ssl=of_client(), local_addr=("127.0.0.2", 0))
-                for _ in range(2)
-            ]
-            _, silent = await asyncio.open_connection(**at)
-            await eventually(lambda: door.listeners._handshakes)
-            assert (await door.say(b""))[0] == b"", "its host has as many as another one would have then"
-            for reader, writer in innocent:
-                writer.write(b"still here")
-                assert await reader.read(100) == b"still here"
-            innocent[0][1].close()
-            await eventually(lambda: len(door.listeners.connections) == 1)
-            _, silent_too = await asyncio.open_connection(**at)
-            await eventually(lambda: len(door.listeners._handshakes) == 2)
-            assert (await door.say(b"hello", of_client(), "127.0.0.3"))[0] == b"hello"
-            assert door.closed("too many") == 2, "one was refused, and one in a handshake made room"
-            assert len(door.listeners._handshakes) == 1
-            for each in (silent, silent_too, innocent[1][1]):
-                each.close()
+            with ExitStack() as ends:
+                innocent = [await door.enter(ends, "127.0.0.2", of_client()) for _ in range(2)]
+                await door.enter(ends, "127.0.0.1")
+                await eventually(lambda: door.listeners._handshakes)
+                refused, _ = await door.enter(ends, "127.0.0.1")
+                assert await refused.read() == b"", "its host has as many as another one would have then"
+                for reader, writer in innocent:
+                    writer.write(b"still here")
+                    assert await reader.read(100) == b"still here"
+                innocent[0][1].close()
+                await eventually(lambda: len(door.listeners.connections) == 1)
+                await door.enter(ends, "127.0.0.1")
+                await eventually(lambda: len(door.listeners._handshakes) == 2)
+                assert (await door.say(b"hello", of_client(), "127.0.0.3"))[0] == b"hello"
+                assert door.closed("too many") == 2, "one was refused, and one in a handshake made room"
+                assert len(door.listeners._handshakes) == 1
 
     run(story())
 
 
 def test_a_host_is_the_same_at_a_port_for_both_kinds_of_addresses(keys: list[str], tmp_path: Path) -> None:
     async def story() -> None:
-        door = tls_door(keys, tmp_path, gateway_listen="[::]:0", gateway_max_connections=1)
+        door = tls_door(keys, tmp_path, gateway_listen="[::]:0", gateway_max_connections=2)
         async with door.open():
-            reader, writer = await asyncio.open_connection("127.0.0.1", door.port, ssl=of_client())
-            assert (await door.say(b""))[0] == b"", "it has no fewer than the host that has most"
-            writer.write(b"still here")
-            assert await reader.read(100) == b"still here"
-            writer.close()
+            with ExitStack() as ends:
+                there = [await door.enter(ends, "127.0.0.1", of_client()) for _ in range(2)]
+                refused, _ = await door.enter(ends, "127.0.0.1")
+                assert await refused.read() == b"", "its host has most, and no other one has fewer"
+                for reader, writer in there:
+                    writer.write(b"still here")
+                    assert await reader.read(100) == b"still here"
 
     run(story())
 
