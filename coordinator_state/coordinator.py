@@ -146,7 +146,7 @@ class GroupCoordinator:
             return None
         if turn.is_reading and not turn.may_read:
             message = "too much was asked about this group at once: ask again"
-            turn.reply(request.reply_to, request.refused(Errors.COORDINATOR_LOAD_IN_PROGRESS, message))
+            turn.answer(request, Errors.COORDINATOR_LOAD_IN_PROGRESS, message)
             return None
         refused = apply(turn, request, record, partial(member_id_of, self._secret, record))
         self._fire_due()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.errors import Errors, not_found
 from group_coordinator.coordinator_state.offsets.retention import end_group
-from group_coordinator.coordinator_state.responses import DeleteGroupResponse
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import Group
@@ -28,4 +27,4 @@ def handle_delete_group(turn: Turn[Group], request: DeleteGroupRequest) -> None:
         error, message = Errors.NON_EMPTY_GROUP, f"group {turn.group_id} is {turn.group.state}, not Empty"
     else:
         end_group(turn, f"deleted by {request.client_id}", request.reason)
-    turn.reply(request.reply_to, DeleteGroupResponse.to(request.reply_to, turn.group_id, error, message))
+    turn.answer(request, error, message)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.partitioning import partition_for_key, state_partition_for_key
-from group_coordinator.coordinator_state.responses import FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import Group
@@ -24,9 +23,8 @@ __all__ = ["handle_find_coordinator"]
 def handle_find_coordinator(turn: Turn[Group], request: FindCoordinatorRequest, record: Record) -> None:
     """Handle one FindCoordinator, which came as `record`. The group need not be there."""
     key, layout = turn.group_id.encode(), turn.layout
-    response = FindCoordinatorResponse.to(
-        request.reply_to,
-        turn.group_id,
+    turn.answer(
+        request,
         topic=record.topic,
         partition=partition_for_key(key, layout.request_partitions),
         state_partition=state_partition_for_key(key, layout.state_partitions),
@@ -34,4 +32,3 @@ def handle_find_coordinator(turn: Turn[Group], request: FindCoordinatorRequest, 
         max_id_length=turn.config.max_id_length,
         max_groups=layout.max_groups,
     )
-    turn.reply(request.reply_to, response)

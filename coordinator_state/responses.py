@@ -109,18 +109,11 @@ class JoinGroupResponse(Response, kw_only=True, tag="join_group"):
     members: list[JoinGroupMember] = []
 
     @classmethod
-    def to(
-        cls,
-        reply_to: ReplyTo,
-        group_id: str,
-        error: Errors = Errors.NONE,
-        message: str | None = None,
-        **fields: Any,
-    ) -> Self:
+    def to(cls, reply_to: ReplyTo, *args: Any, **fields: Any) -> Self:
         """Make the response to `reply_to`; an answer without a protocol says so as its version does."""
         if reply_to.api_version < 7:  # noqa: PLR2004 - null came with version 7
             fields.setdefault("protocol_name", "")
-        return super().to(reply_to, group_id, error, message, **fields)
+        return super().to(reply_to, *args, **fields)
 
 
 class SyncGroupResponse(Response, kw_only=True, tag="sync_group"):

@@ -13,9 +13,9 @@ import msgspec
 
 from group_coordinator.coordinator_state.classic.describe_group import handle_describe_group
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
-from group_coordinator.coordinator_state.classic.heartbeat import handle_heartbeat
+from group_coordinator.coordinator_state.classic.heartbeat import beat, handle_heartbeat
 from group_coordinator.coordinator_state.classic.join_group import handle_join_group
-from group_coordinator.coordinator_state.classic.leave_group import handle_leave_group
+from group_coordinator.coordinator_state.classic.leave_group import handle_leave_group, leave
 from group_coordinator.coordinator_state.classic.sync_group import handle_sync_group
 from group_coordinator.coordinator_state.consumer import classic_requests
 from group_coordinator.coordinator_state.consumer.describe import handle_consumer_group_describe
@@ -95,9 +95,9 @@ def _apply_classic(turn: Turn[ClassicGroup], request: _Classic, new_member_id: C
         case SyncGroupRequest():
             handle_sync_group(turn, request)
         case HeartbeatRequest():
-            handle_heartbeat(turn, request)
+            handle_heartbeat(turn, request, beat)
         case LeaveGroupRequest():
-            handle_leave_group(turn, request)
+            handle_leave_group(turn, request, leave)
         case DescribeGroupRequest():
             handle_describe_group(turn, request)
         case _:
@@ -114,11 +114,11 @@ def _apply_classic_to_consumers(
         case JoinGroupRequest():
             classic_requests.refuse_join(consumers, request)
         case SyncGroupRequest():
-            classic_requests.refuse_sync(consumers, request)
+            turn.answer(request, classic_requests.stranger(consumers, request))
         case HeartbeatRequest():
-            classic_requests.refuse_heartbeat(consumers, request)
+            handle_heartbeat(consumers, request, classic_requests.stranger)
         case LeaveGroupRequest():
-            classic_requests.remove_those_that_leave(consumers, request)
+            handle_leave_group(consumers, request, classic_requests.leave)
         case DescribeGroupRequest():
             handle_describe_group(cast("Turn[ClassicGroup]", turn), request)
         case _:
@@ -138,7 +138,7 @@ def _apply_consumers(
             handle_consumer_group_heartbeat(consumers, request, new_id)
         case ConsumerGroupHeartbeatRequest():
             message = f"Group {turn.group_id} is not a consumer group."
-            turn.reply(request.reply_to, request.refused(Errors.GROUP_ID_NOT_FOUND, message))
+            turn.answer(request, Errors.GROUP_ID_NOT_FOUND, message)
         case ConsumerGroupDescribeRequest():
             handle_consumer_group_describe(consumers, request)
         case TopicMetadataRequest():

@@ -7,12 +7,13 @@ here; nothing leaves before the whole turn is over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from group_coordinator.coordinator_state.committed import CommittedOffsets
 from group_coordinator.coordinator_state.deadlines import Deadlines
+from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import ClockCorrected, GroupCreated, GroupTypeChanged
 from group_coordinator.coordinator_state.group import DeadlineKind, Group
 from group_coordinator.coordinator_state.layout import UNMEASURED, Layout
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import InvalidRequestResponse, ReplyTo, Response
 
-__all__ = ["Reply", "Turn"]
+__all__ = ["GroupT_co", "Reply", "Turn"]
 
 _FRESH_MS = 10_000
 """A reader of pictures has read each that is older than this."""
@@ -258,8 +259,18 @@ class Turn(Generic[GroupT_co]):
             self._place = self.group.place = next_place(self.now_ms, self.group.place)
         return self._place
 
+    def answer(
+        self, request: AnyRequest, error: Errors = Errors.NONE, message: str | None = None, **fields: Any
+    ) -> None:
+        """Answer `request` with the response of its API, whose own fields are `fields`."""
+        response = request.RESPONSE.to(request.reply_to, self.group_id, error, message, **fields)
+        self.replies.append(Reply(response, request.reply_partition, request.member_named, self._pictured()))
+
     def reply(self, reply_to: ReplyTo, response: Response, member_id: str = "") -> None:
-        """Answer a request, which is about the member `member_id`, if about one."""
+        """Send a response to a request that was parked, or that is about a member it does not name.
+
+        `member_id`: the member that it is about, if about one.
+        """
         self.replies.append(Reply(response, reply_to.partition, member_id, self._pictured()))
 
     def _pictured(self) -> int | None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import not_found
-from group_coordinator.coordinator_state.responses import DescribeGroupResponse
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import DescribeGroupRequest
@@ -24,13 +23,11 @@ _NOT_FOUND_VERSION = 6
 
 def handle_describe_group(turn: Turn[ClassicGroup], request: DescribeGroupRequest) -> None:
     """Handle one DescribeGroup."""
-    to = request.reply_to
     if turn.has(ClassicGroup.KIND):
         group = turn.group
         is_stable = group.state is GroupState.STABLE
-        response = DescribeGroupResponse.to(
-            to,
-            turn.group_id,
+        turn.answer(
+            request,
             group_state=group.state.value,
             protocol_type=group.protocol_type or "",
             protocol_data=(group.protocol_name or "") if is_stable else "",
@@ -39,7 +36,6 @@ def handle_describe_group(turn: Turn[ClassicGroup], request: DescribeGroupReques
             members=group.described_members(with_instances=request.version >= request.STATIC_VERSION),
         )
     elif request.version >= _NOT_FOUND_VERSION:
-        response = DescribeGroupResponse.to(to, turn.group_id, *not_found(turn.group_id))
+        turn.answer(request, *not_found(turn.group_id))
     else:
-        response = DescribeGroupResponse.to(to, turn.group_id)
-    turn.reply(to, response)
+        turn.answer(request)

@@ -17,41 +17,39 @@ import msgspec
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
-from group_coordinator.coordinator_state.responses import HeartbeatResponse, MemberResult
+from group_coordinator.coordinator_state.requests.classic import results
+from group_coordinator.coordinator_state.turn import GroupT_co, Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest
-    from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_heartbeat"]
+__all__ = ["beat", "handle_heartbeat"]
 
 
-def handle_heartbeat(turn: Turn[ClassicGroup], request: HeartbeatRequest) -> None:
+def handle_heartbeat(
+    turn: Turn[GroupT_co],
+    request: HeartbeatRequest,
+    rule: Callable[[Turn[GroupT_co], BeatingMember], Errors],
+) -> None:
     """Handle one Heartbeat. One of several members does what a heartbeat of each would; its answer is one.
 
     A quiet one is not answered if no member has an error. A topic's partition has many readers, and most
-    of what each of them reads would be such answers to others.
+    of what each of them reads would be such answers to others. `rule`: the group's for one member.
     """
-    beats, reply_to = request.beats, request.reply_to
-    errors = [_beat(turn, each) for each in beats]
+    errors = [rule(turn, each) for each in request.beats]
     if request.quiet is True and all(error is Errors.NONE for error in errors):
         return
     if request.members is msgspec.UNSET:
-        response = HeartbeatResponse.to(reply_to, turn.group_id, errors[0])
-        turn.reply(reply_to, response, beats[0].member_id)
-        return
-    members = [
-        MemberResult(
-            member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error.value
-        )
-        for each, error in zip(beats, errors, strict=True)
-    ]
-    turn.reply(reply_to, HeartbeatResponse.to(reply_to, turn.group_id, members=members))
+        turn.answer(request, errors[0])
+    else:
+        turn.answer(request, members=results(request.members, errors))
 
 
-def _beat(turn: Turn[ClassicGroup], beating: BeatingMember) -> Errors:
-    """In the sync phase it is as good as in Stable (KAFKA-10134)."""
+def beat(turn: Turn[ClassicGroup], beating: BeatingMember) -> Errors:
+    """Let one member beat; the error for it. The sync phase is as good as Stable (KAFKA-10134)."""
     if not turn.exists:
         return Errors.UNKNOWN_MEMBER_ID
     group = turn.group

@@ -272,13 +272,8 @@ def _refuse_for_size(turn: Turn[ClassicGroup], request: JoinGroupRequest, member
     if member is not None:
         remove_member(turn, member, "group_full")
     turn.group.pending_members.pop(request.member_id, None)
-    _refuse(
-        turn,
-        request,
-        Errors.GROUP_MAX_SIZE_REACHED,
-        member_id="",
-        message=f"group.max.size is {turn.config.group_max_size}",
-    )
+    message = f"group.max.size is {turn.config.group_max_size}"
+    _refuse(turn, request, Errors.GROUP_MAX_SIZE_REACHED, member_id="", message=message)
     # It may have been the last that was waited for.
     maybe_complete_join(turn)
 
@@ -305,14 +300,6 @@ def _refuse(
     message: str | None = None,
 ) -> None:
     """Answer with an error; the member id is echoed unless another is given."""
-    turn.reply(
-        request.reply_to,
-        JoinGroupResponse.to(
-            request.reply_to,
-            turn.group_id,
-            error,
-            message,
-            member_id=request.member_id if member_id is None else member_id,
-        ),
-        member_id or request.member_id,
-    )
+    echoed = request.member_id if member_id is None else member_id
+    response = JoinGroupResponse.to(request.reply_to, turn.group_id, error, message, member_id=echoed)
+    turn.reply(request.reply_to, response, member_id or request.member_id)

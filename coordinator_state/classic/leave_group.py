@@ -15,46 +15,44 @@ from group_coordinator.coordinator_state.classic.rebalance import (
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
-from group_coordinator.coordinator_state.responses import LeaveGroupResponse, MemberResult
+from group_coordinator.coordinator_state.requests.classic import results
+from group_coordinator.coordinator_state.turn import GroupT_co, Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import LeaveGroupRequest, LeavingMember
-    from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_leave_group"]
-
-# From this version on a leave names a list of members (KIP-345); before, it is about one.
-_BATCH_VERSION = 3
+__all__ = ["handle_leave_group", "leave"]
 
 
-def handle_leave_group(turn: Turn[ClassicGroup], request: LeaveGroupRequest) -> None:
-    """Handle one LeaveGroup: remove all its members, then rebalance once."""
-    is_batch = request.version >= _BATCH_VERSION
+def handle_leave_group(
+    turn: Turn[GroupT_co],
+    request: LeaveGroupRequest,
+    rule: Callable[[Turn[GroupT_co], LeaveGroupRequest], list[Errors]],
+) -> None:
+    """Handle one LeaveGroup. `rule`: the group's, which gives the error of each member."""
+    # From this version on a leave names a list of members (KIP-345); before, it is about one.
+    is_batch = request.version >= request.STATIC_VERSION
     if not is_batch and len(request.members) != 1:
         message = f"version {request.version} is about one member"
-        _answer(turn, request, Errors.UNSUPPORTED_VERSION, message=message)
+        turn.answer(request, Errors.UNSUPPORTED_VERSION, message)
         return
+    errors = rule(turn, request)
+    if is_batch:
+        turn.answer(request, members=results(request.members, errors))
+    else:
+        turn.answer(request, errors[0])
 
-    left = [
-        MemberResult(
-            member_id=leaving.member_id,
-            group_instance_id=leaving.group_instance_id,
-            error_code=_leave(turn, request, leaving).value,
-        )
-        for leaving in request.members
-    ]
-    gone = [
-        leaving
-        for leaving, member in zip(request.members, left, strict=True)
-        if member.error_code == Errors.NONE
-    ]
+
+def leave(turn: Turn[ClassicGroup], request: LeaveGroupRequest) -> list[Errors]:
+    """Remove all members that leave, then rebalance once."""
+    errors = [_leave(turn, request, leaving) for leaving in request.members]
+    gone = [leaving for leaving, error in zip(request.members, errors, strict=True) if error is Errors.NONE]
     if gone:
         _continue_without(turn, request, gone)
-    if is_batch:
-        _answer(turn, request, Errors.NONE, members=left)
-    else:
-        _answer(turn, request, Errors(left[0].error_code))
+    return errors
 
 
 def _leave(turn: Turn[ClassicGroup], request: LeaveGroupRequest, leaving: LeavingMember) -> Errors:
@@ -90,15 +88,3 @@ def _continue_without(
             maybe_complete_join(turn)
         case _:
             pass  # a pending id of an Empty group: nobody is waiting for it
-
-
-def _answer(
-    turn: Turn[ClassicGroup],
-    request: LeaveGroupRequest,
-    error: Errors,
-    *,
-    message: str | None = None,
-    members: list[MemberResult] | None = None,
-) -> None:
-    response = LeaveGroupResponse.to(request.reply_to, turn.group_id, error, message, members=members or [])
-    turn.reply(request.reply_to, response, request.member_named)

@@ -11,7 +11,6 @@ from group_coordinator.coordinator_state.classic.rebalance import answer_sync, p
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
-from group_coordinator.coordinator_state.responses import SyncGroupResponse
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
@@ -25,7 +24,7 @@ def handle_sync_group(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> No
     """Handle one SyncGroup."""
     error = _check(turn, request)
     if error is not Errors.NONE:
-        _refuse(turn, request, error)
+        turn.answer(request, error)
         return
 
     group = turn.group
@@ -40,17 +39,12 @@ def handle_sync_group(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> No
             answer_sync(turn, request.reply_to, member)
         else:
             # It joins again. Kafka's coordinator sends this while it loads a group.
-            _refuse(turn, request, Errors.REBALANCE_IN_PROGRESS)
+            turn.answer(request, Errors.REBALANCE_IN_PROGRESS)
         return
     # An earlier sync of the same member is forgotten: its sender gave up on it.
     member.awaiting_sync = request.reply_to
     if group.leader == member.member_id:
         propagate_assignment(turn, {each.member_id: each.assignment for each in request.assignments})
-
-
-def _refuse(turn: Turn[ClassicGroup], request: SyncGroupRequest, error: Errors) -> None:
-    response = SyncGroupResponse.to(request.reply_to, turn.group_id, error)
-    turn.reply(request.reply_to, response, request.member_id)
 
 
 def _check(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> Errors:

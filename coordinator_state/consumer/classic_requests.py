@@ -13,24 +13,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from group_coordinator.coordinator_state.consumer.advance import remove_members
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
-from group_coordinator.coordinator_state.responses import (
-    HeartbeatResponse,
-    JoinGroupResponse,
-    LeaveGroupResponse,
-    MemberResult,
-    SyncGroupResponse,
-)
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
     from group_coordinator.coordinator_state.consumer.member import ConsumerMember
     from group_coordinator.coordinator_state.requests import (
-        HeartbeatRequest,
+        BeatingMember,
         JoinGroupRequest,
         LeaveGroupRequest,
         LeavingMember,
@@ -38,77 +29,33 @@ if TYPE_CHECKING:
     )
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["refuse_heartbeat", "refuse_join", "refuse_sync", "remove_those_that_leave"]
+__all__ = ["leave", "refuse_join", "stranger"]
 
 
 def refuse_join(turn: Turn[ConsumerGroup], request: JoinGroupRequest) -> None:
     """Refuse a JoinGroup: the group has members of the consumer protocol."""
     message = "the group has members of the consumer protocol: join it with group.protocol=consumer"
-    response = JoinGroupResponse.to(
-        request.reply_to,
-        turn.group_id,
-        Errors.INCONSISTENT_GROUP_PROTOCOL,
-        message,
-    )
-    turn.reply(request.reply_to, response, request.member_id)
+    turn.answer(request, Errors.INCONSISTENT_GROUP_PROTOCOL, message)
 
 
-def refuse_sync(turn: Turn[ConsumerGroup], request: SyncGroupRequest) -> None:
-    """Refuse a SyncGroup: it comes from no member of the classic protocol."""
-    error = _stranger(turn.group, request.member_id, request.group_instance_id)
-    response = SyncGroupResponse.to(request.reply_to, turn.group_id, error)
-    turn.reply(request.reply_to, response, request.member_id)
+def stranger(turn: Turn[ConsumerGroup], sender: SyncGroupRequest | BeatingMember) -> Errors:
+    """The error for a SyncGroup or a Heartbeat: it comes from no member of the classic protocol."""
+    owner_id = turn.group.static_members.get(sender.group_instance_id or "")
+    return Errors.UNKNOWN_MEMBER_ID if owner_id in (None, sender.member_id) else Errors.FENCED_INSTANCE_ID
 
 
-def refuse_heartbeat(turn: Turn[ConsumerGroup], request: HeartbeatRequest) -> None:
-    """Refuse a Heartbeat, of one or of several: none is a member of the classic protocol."""
-    to = request.reply_to
-    errors = [_stranger(turn.group, each.member_id, each.group_instance_id) for each in request.beats]
-    if request.members is msgspec.UNSET:
-        turn.reply(to, HeartbeatResponse.to(to, turn.group_id, errors[0]), request.member_named)
-        return
-    members = [
-        MemberResult(
-            member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error.value
-        )
-        for each, error in zip(request.members, errors, strict=True)
-    ]
-    turn.reply(to, HeartbeatResponse.to(to, turn.group_id, members=members))
-
-
-def _stranger(group: ConsumerGroup, member_id: str, group_instance_id: str | None) -> Errors:
-    owner_id = group.static_members.get(group_instance_id or "")
-    return Errors.UNKNOWN_MEMBER_ID if owner_id in (None, member_id) else Errors.FENCED_INSTANCE_ID
-
-
-def remove_those_that_leave(turn: Turn[ConsumerGroup], request: LeaveGroupRequest) -> None:
-    """Handle one LeaveGroup: all its members go at once, in one new epoch."""
-    to = request.reply_to
-    if request.version < request.STATIC_VERSION and len(request.members) != 1:
-        message = f"version {request.version} is about one member"
-        response = LeaveGroupResponse.to(to, turn.group_id, Errors.UNSUPPORTED_VERSION, message)
-        turn.reply(to, response)
-        return
+def leave(turn: Turn[ConsumerGroup], request: LeaveGroupRequest) -> list[Errors]:
+    """Remove all members that leave at once, in one new epoch; the error of each."""
     gone: dict[str, tuple[ConsumerMember, str | None]] = {}
-    results = []
+    errors = []
     for leaving in request.members:
         error, member = _leaves(turn.group, leaving)
         if member is not None:
             gone.setdefault(member.member_id, (member, request.client_reason(leaving)))
-        results.append(
-            MemberResult(
-                member_id=leaving.member_id,
-                group_instance_id=leaving.group_instance_id,
-                error_code=error.value,
-            )
-        )
+        errors.append(error)
     if gone:
         remove_members(turn, gone.values(), "left", RebalanceCause.MEMBER_LEFT)
-    if request.version >= request.STATIC_VERSION:
-        response = LeaveGroupResponse.to(to, turn.group_id, members=results)
-    else:
-        response = LeaveGroupResponse.to(to, turn.group_id, Errors(results[0].error_code))
-    turn.reply(to, response, request.member_named)
+    return errors
 
 
 def _leaves(group: ConsumerGroup, leaving: LeavingMember) -> tuple[Errors, ConsumerMember | None]:

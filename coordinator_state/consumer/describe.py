@@ -11,7 +11,7 @@ from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.consumer.partitions import unpack
 from group_coordinator.coordinator_state.consumer.reconcile import both
 from group_coordinator.coordinator_state.errors import not_found
-from group_coordinator.coordinator_state.responses import ConsumerGroupDescribeResponse, DescribedConsumer
+from group_coordinator.coordinator_state.responses import DescribedConsumer
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests.consumer import ConsumerGroupDescribeRequest
@@ -22,9 +22,8 @@ __all__ = ["handle_consumer_group_describe"]
 
 def handle_consumer_group_describe(turn: Turn[ConsumerGroup], request: ConsumerGroupDescribeRequest) -> None:
     """Handle one ConsumerGroupDescribe."""
-    to = request.reply_to
     if not turn.has(ConsumerGroup.KIND):
-        turn.reply(to, ConsumerGroupDescribeResponse.to(to, turn.group_id, *not_found(turn.group_id)))
+        turn.answer(request, *not_found(turn.group_id))
         return
     group = turn.group
     members = [
@@ -42,13 +41,11 @@ def handle_consumer_group_describe(turn: Turn[ConsumerGroup], request: ConsumerG
         )
         for member in group.members.values()
     ]
-    response = ConsumerGroupDescribeResponse.to(
-        to,
-        turn.group_id,
+    turn.answer(
+        request,
         group_state=group.state,
         group_epoch=group.generation_id,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.index.preferred_assignor(turn.config.consumer_assignors),
         members=members,
     )
-    turn.reply(to, response)

@@ -68,23 +68,20 @@ def handle_consumer_group_heartbeat(
 
     One of several members does what a heartbeat of each would, and its one answer has only news.
     """
-    to, interval_ms = request.reply_to, turn.config.group_consumer_heartbeat_interval_ms
+    interval_ms = turn.config.group_consumer_heartbeat_interval_ms
     if request.members is not msgspec.UNSET:
         # Each once, however often it is named: it may be told at length.
         beating = {each.member_id: each for each in request.members}
         news = [it for each in beating.values() if (it := _news_for(turn, each)) is not None]
         if news or request.quiet is not True:
-            response = ConsumerGroupHeartbeatResponse.to(
-                to, turn.group_id, heartbeat_interval_ms=interval_ms, members=news
-            )
-            turn.reply(to, response)
+            turn.answer(request, heartbeat_interval_ms=interval_ms, members=news)
         return
     verdict = _rest(turn, request) or _beat(turn, request, request.member_id or new_member_id)
     if request.quiet is True and not verdict.is_news_to(request.epoch):
         return
     is_in = verdict.error is Errors.NONE and request.epoch >= JOIN_EPOCH
     response = ConsumerGroupHeartbeatResponse.to(
-        to,
+        request.reply_to,
         turn.group_id,
         verdict.error,
         verdict.message,
@@ -93,7 +90,7 @@ def handle_consumer_group_heartbeat(
         heartbeat_interval_ms=interval_ms if is_in else 0,
         assignment=verdict.assignment,
     )
-    turn.reply(to, response, request.member_id or new_member_id)
+    turn.reply(request.reply_to, response, request.member_id or new_member_id)
 
 
 def _rest(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest) -> Verdict | None:

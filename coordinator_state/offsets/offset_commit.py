@@ -17,7 +17,7 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import CommittedPartition, OffsetsCommitted, OffsetsOfTopic
 from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
 from group_coordinator.coordinator_state.offsets.retention import await_expiry
-from group_coordinator.coordinator_state.responses import OffsetCommitResponse, PartitionResult, TopicResult
+from group_coordinator.coordinator_state.responses import PartitionResult, TopicResult
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import Group
@@ -55,8 +55,7 @@ def _grant(turn: Turn[Group], request: OffsetCommitRequest) -> None:
         results.append(TopicResult(topic.name, result))
         if of_topic:
             committed.append(OffsetsOfTopic(topic.name, of_topic, topic.topic_id))
-    response = OffsetCommitResponse.to(request.reply_to, turn.group_id, topics=results)
-    turn.reply(request.reply_to, response, request.member_id)
+    turn.answer(request, topics=results)
     if committed:
         turn.emit(
             OffsetsCommitted(
@@ -74,8 +73,7 @@ def _answer(turn: Turn[Group], request: OffsetCommitRequest, error: Errors) -> N
         TopicResult(topic.name, [PartitionResult(each.partition_index, error) for each in topic.partitions])
         for topic in request.topics
     ]
-    response = OffsetCommitResponse.to(request.reply_to, turn.group_id, error, topics=topics)
-    turn.reply(request.reply_to, response, request.member_id)
+    turn.answer(request, error, topics=topics)
 
 
 def _validate(turn: Turn[Group], request: OffsetCommitRequest) -> Errors:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.errors import Errors, not_found
 from group_coordinator.coordinator_state.offsets.retention import delete_offsets
-from group_coordinator.coordinator_state.responses import OffsetDeleteResponse, PartitionResult, TopicResult
+from group_coordinator.coordinator_state.responses import PartitionResult, TopicResult
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import Group
@@ -21,10 +21,9 @@ __all__ = ["handle_offset_delete"]
 
 def handle_offset_delete(turn: Turn[Group], request: OffsetDeleteRequest) -> None:
     """Handle one OffsetDelete. It is no error if there is nothing to delete."""
-    to = request.reply_to
-    error, message = _validate(turn)
+    error, message = turn.group.may_delete_offsets() if turn.exists else not_found(turn.group_id)
     if error is not Errors.NONE:
-        turn.reply(to, OffsetDeleteResponse.to(to, turn.group_id, error, message))
+        turn.answer(request, error, message)
         return
     topics, deletable = [], []
     for topic in request.topics:
@@ -35,10 +34,4 @@ def handle_offset_delete(turn: Turn[Group], request: OffsetDeleteRequest) -> Non
         if not in_use:
             deletable += [(topic.name, each) for each in partitions]
     delete_offsets(turn, deletable, request.reason)
-    turn.reply(to, OffsetDeleteResponse.to(to, turn.group_id, topics=topics))
-
-
-def _validate(turn: Turn[Group]) -> tuple[Errors, str | None]:
-    if not turn.exists:
-        return not_found(turn.group_id)
-    return turn.group.may_delete_offsets()
+    turn.answer(request, topics=topics)

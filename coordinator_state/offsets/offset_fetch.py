@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.responses import (
-    FetchedOffset,
-    FetchedOffsetsOfTopic,
-    OffsetFetchResponse,
-)
+from group_coordinator.coordinator_state.responses import FetchedOffset, FetchedOffsetsOfTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +28,7 @@ def handle_offset_fetch(turn: Turn[Group], request: OffsetFetchRequest) -> None:
     if turn.exists:
         error = turn.group.may_fetch(*request.asker)
         if error is not Errors.NONE:
-            turn.reply(request.reply_to, request.refused(error, None))
+            turn.answer(request, error)
             return
     offsets = turn.offsets
     asked: Iterable[tuple[str, Iterable[tuple[int, CommittedOffset | None]]]]
@@ -53,7 +49,7 @@ def handle_offset_fetch(turn: Turn[Group], request: OffsetFetchRequest) -> None:
         )
         for topic, partitions in asked
     ]
-    turn.reply(request.reply_to, OffsetFetchResponse.to(request.reply_to, turn.group_id, topics=topics))
+    turn.answer(request, topics=topics)
 
 
 def _fetched(partition: int, offset: CommittedOffset | None, *, with_epochs: bool) -> FetchedOffset:

@@ -21,6 +21,7 @@ from group_coordinator.coordinator_state.responses import (
     Int32,
     JoinGroupResponse,
     LeaveGroupResponse,
+    MemberResult,
     Response,
     SyncGroupResponse,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "MemberAssignment",
     "Protocol",
     "SyncGroupRequest",
+    "results",
 ]
 
 
@@ -229,6 +231,16 @@ class DescribeGroupRequest(Request, frozen=True, tag="describe_group"):
     RESPONSE: ClassVar[type[Response]] = DescribeGroupResponse
     NEWEST_VERSION: ClassVar[int] = 6
     STATIC_VERSION: ClassVar[int] = 4
+
+
+def results(members: Iterable[LeavingMember | BeatingMember], errors: Iterable[Errors]) -> list[MemberResult]:
+    """The results for the members of a request."""
+    return [
+        MemberResult(
+            member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error.value
+        )
+        for each, error in zip(members, errors, strict=True)
+    ]
 
 
 def _reason(reason: str | None) -> str | None:
