@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import OffsetCommitRequest
     from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["DeadlineKind", "Group", "HasSession", "HasTimeout"]
+__all__ = ["DEADLINES", "DeadlineKind", "Group", "HasSession", "HasTimeout"]
 
 
 class DeadlineKind(IntEnum):
@@ -37,6 +37,16 @@ class DeadlineKind(IntEnum):
     """A member has not given up in time what another one is to have."""
     CLEANUP = 5
     """Unused offsets, and the group if it is Empty, are checked for deletion."""
+
+
+DEADLINES = {
+    DeadlineKind.JOIN: "join_deadline_ms",
+    DeadlineKind.SESSION: "session_deadline_ms",
+    DeadlineKind.SYNC: "sync_deadline_ms",
+    DeadlineKind.REVOCATION: "revocation_deadline_ms",
+    DeadlineKind.CLEANUP: "cleanup_deadline_ms",
+}
+"""The field with a deadline: of a member, or of the group. An id that was handed out has none."""
 
 
 class HasSession(Protocol):

@@ -18,7 +18,7 @@ from group_coordinator.coordinator_state.classic.states import GroupState, trans
 from group_coordinator.coordinator_state.consumer_protocol import CONSUMER
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
-from group_coordinator.coordinator_state.group import DeadlineKind
+from group_coordinator.coordinator_state.group import DEADLINES, DeadlineKind
 from group_coordinator.coordinator_state.responses import (
     DescribedMember,
     GroupPicture,
@@ -304,39 +304,19 @@ class ClassicGroup(msgspec.Struct, kw_only=True, array_like=True):
 
     def deadline(self, kind: DeadlineKind, member_id: str) -> int | None:
         """The time of one deadline; None if it is not set."""
-        match kind:
-            case DeadlineKind.SESSION:
-                member = self.members.get(member_id)
-                return member.session_deadline_ms if member else None
-            case DeadlineKind.PENDING:
-                return self.pending_members.get(member_id)
-            case DeadlineKind.JOIN:
-                return self.join_deadline_ms
-            case DeadlineKind.SYNC:
-                return self.sync_deadline_ms
-            case DeadlineKind.CLEANUP:
-                return self.cleanup_deadline_ms
-            case _:
-                raise AssertionError(kind)
+        if (field := DEADLINES.get(kind)) is None:
+            return self.pending_members.get(member_id)
+        at_ms: int | None = getattr(self.members.get(member_id) if member_id else self, field, None)
+        return at_ms
 
     def set_deadline(self, kind: DeadlineKind, member_id: str, at_ms: int | None) -> None:
         """Set one deadline, or clear it with None. An id that was handed out goes with its deadline."""
-        match kind:
-            case DeadlineKind.SESSION:
-                self.members[member_id].session_deadline_ms = at_ms
-            case DeadlineKind.PENDING:
-                if at_ms is None:
-                    del self.pending_members[member_id]
-                else:
-                    self.pending_members[member_id] = at_ms
-            case DeadlineKind.JOIN:
-                self.join_deadline_ms = at_ms
-            case DeadlineKind.SYNC:
-                self.sync_deadline_ms = at_ms
-            case DeadlineKind.CLEANUP:
-                self.cleanup_deadline_ms = at_ms
-            case _:
-                raise AssertionError(kind)
+        if (field := DEADLINES.get(kind)) is not None:
+            setattr(self.members[member_id] if member_id else self, field, at_ms)
+        elif at_ms is not None:
+            self.pending_members[member_id] = at_ms
+        else:
+            del self.pending_members[member_id]
 
     # -- questions of the classic protocol -------------------------------------------------------
 

@@ -22,7 +22,7 @@ from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
 from group_coordinator.coordinator_state.consumer_protocol import assignment_of
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
-from group_coordinator.coordinator_state.group import DeadlineKind
+from group_coordinator.coordinator_state.group import DEADLINES, DeadlineKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -280,22 +280,13 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
 
     def deadline(self, kind: DeadlineKind, member_id: str) -> int | None:
         """The time of one deadline; None if it is not set."""
-        if kind is DeadlineKind.CLEANUP:
-            return self.cleanup_deadline_ms
-        member = self.members.get(member_id)
-        if member is None:
-            return None
-        is_session = kind is DeadlineKind.SESSION
-        return member.session_deadline_ms if is_session else member.revocation_deadline_ms
+        holder = self.members.get(member_id) if member_id else self
+        at_ms: int | None = getattr(holder, DEADLINES[kind], None)
+        return at_ms
 
     def set_deadline(self, kind: DeadlineKind, member_id: str, at_ms: int | None) -> None:
         """Set one deadline, or clear it with None."""
-        if kind is DeadlineKind.CLEANUP:
-            self.cleanup_deadline_ms = at_ms
-        elif kind is DeadlineKind.SESSION:
-            self.members[member_id].session_deadline_ms = at_ms
-        else:
-            self.members[member_id].revocation_deadline_ms = at_ms
+        setattr(self.members[member_id] if member_id else self, DEADLINES[kind], at_ms)
 
     # -- what is told ----------------------------------------------------------------------------
 
