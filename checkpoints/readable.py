@@ -43,7 +43,7 @@ def _consumer_group(group: ConsumerGroup) -> dict[str, Any]:
     named["state"] = str(group.state)
     named["metadata_version"] = group.topics.version
     named["topics"] = _named(group.topics.known(group.subscriptions.all_names()))
-    named["patterns"] = _named(told_patterns(group.subscriptions.resolutions))
+    named["patterns"] = _named(told_patterns(group.subscriptions.resolved))
     return named
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
     from group_coordinator.coordinator_state.consumer.reconcile import Share
-    from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Wanted
+    from group_coordinator.coordinator_state.consumer.subscriptions import Wanted
     from group_coordinator.coordinator_state.requests import OffsetCommitRequest
     from group_coordinator.coordinator_state.responses import GroupPicture
 
@@ -119,18 +119,18 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     def add_member(self, member: ConsumerMember) -> None:
         """Add `member`, which has nothing yet, or what one had that it takes the place of."""
         self.members[member.member_id] = member
-        if member.group_instance_id is not None:
-            self.static_members[member.group_instance_id] = member.member_id
         self._count(member, 1)
 
     def remove_member(self, member: ConsumerMember) -> None:
         """Remove a member. Its partitions are nobody's then."""
         del self.members[member.member_id]
-        if self.static_members.get(member.group_instance_id or "") == member.member_id:
-            del self.static_members[member.group_instance_id or ""]
         self._count(member, -1)
 
     def _count(self, member: ConsumerMember, sign: int) -> None:
+        if member.group_instance_id is not None and sign > 0:
+            self.static_members[member.group_instance_id] = member.member_id
+        else:
+            self.static_members.pop(member.group_instance_id or "", None)
         self.unsettled += sign * (not self.is_settled(member))
         self.member_bytes += sign * self.size_of(member)
         self.index.count(member, sign)
@@ -143,21 +143,15 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
 
     def change_facts(self, member: ConsumerMember, changes: Mapping[str, object]) -> None:
         """Change what is known of a member besides its partitions: fields of `ConsumerMember` by name."""
-        self.member_bytes -= member.size
-        self.index.count_vote(member, -1)
-        if self.static_members.get(member.group_instance_id or "") == member.member_id:
-            del self.static_members[member.group_instance_id or ""]
+        self._count(member, -1)
         for name, value in changes.items():
             setattr(member, name, value)
-        if member.group_instance_id is not None:
-            self.static_members[member.group_instance_id] = member.member_id
-        self.index.count_vote(member, 1)
-        self.member_bytes += member.size
+        self._count(member, 1)
 
     def change_subscription(self, member: ConsumerMember, wanted: Wanted) -> None:
         """Let a member have this subscription. A pattern that nobody had is resolved as its sender says."""
         self.member_bytes -= self.size_of(member)
-        is_news = wanted.pattern is not None and not self.subscriptions.is_known(wanted.pattern)
+        is_news = wanted.pattern is not None and wanted.pattern not in self.subscriptions.resolved
         before, member.subscription = member.subscription, self.subscriptions.add(wanted)
         if before >= 0:
             self.subscriptions.drop(before)
@@ -165,12 +159,13 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         # Somebody may have resolved it for a member that had the same pattern before. That is old.
         self.topics.version += is_news
 
-    def resolve(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> bool:
-        """Let patterns of members match these topics; return whether a member has other topics then."""
-        growth, are_others = self.subscriptions.resolve(resolved)
-        self.member_bytes += growth
+    def resolve(self, after: Subscriptions) -> bool:
+        """Let patterns of members match what they do in `after`; return whether a member has other topics."""
+        before, self.subscriptions = self.subscriptions, after
+        self.member_bytes += after.bytes_of_members - before.bytes_of_members
         self.topics.version += 1
-        return are_others
+        numbers = {member.subscription for member in self.members.values()}
+        return any(after.names(number) != before.names(number) for number in numbers)
 
     def change_member(self, member: ConsumerMember, share: Share) -> None:
         """Let a member have this share."""

@@ -66,7 +66,8 @@ class MemberIndex:
 
     def count(self, member: ConsumerMember, sign: int) -> None:
         """A member comes (1) or goes (-1)."""
-        self.count_vote(member, sign)
+        if member.server_assignor and "_votes" in self.__dict__:
+            self._votes[member.server_assignor] += sign
         if "_holders" in self.__dict__:
             for pair in _pairs(member.share):
                 self._holders[pair] += sign
@@ -74,11 +75,6 @@ class MemberIndex:
             self.targets.pop(member.member_id, None)
             if sign > 0:
                 self.targets[member.member_id] = unpack(member.target)
-
-    def count_vote(self, member: ConsumerMember, sign: int) -> None:
-        """The vote of a member comes (1) or goes (-1)."""
-        if member.server_assignor and "_votes" in self.__dict__:
-            self._votes[member.server_assignor] += sign
 
     def change_share(self, before: Share, after: Share) -> None:
         """A member has another share."""

@@ -12,11 +12,11 @@ from group_coordinator.coordinator_state.consumer_protocol import CONSUMER, subs
 from group_coordinator.coordinator_state.responses import GroupPicture, KnownPattern, PicturedMember
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
-    from group_coordinator.coordinator_state.consumer.subscriptions import Resolution
+    from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Resolved
 
 __all__ = ["picture_of", "told_patterns"]
 
@@ -52,17 +52,13 @@ def picture_of(group: ConsumerGroup, config: GroupConfig) -> GroupPicture:
         assignment_epoch=group.assignment_epoch,
         metadata_version=group.topics.version,
         topics=group.topics.known(group.subscriptions.all_names()),
-        patterns=told_patterns(group.subscriptions.resolutions) or msgspec.UNSET,
+        patterns=told_patterns(group.subscriptions.resolved) or msgspec.UNSET,
     )
 
 
-def told_patterns(resolutions: Iterable[Resolution]) -> list[KnownPattern]:
+def told_patterns(resolved: Mapping[Pattern, Resolved]) -> list[KnownPattern]:
     """Patterns of members as pictures and events have them."""
     return [
-        KnownPattern(
-            pattern=each.pattern.text,
-            user=each.pattern.user,
-            topics=None if each.topics is None else list(each.topics),
-        )
-        for each in resolutions
+        KnownPattern(pattern=each.text, user=each.user, topics=None if topics is None else list(topics))
+        for each, topics in resolved.items()
     ]

@@ -16,20 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from group_coordinator.coordinator_state.consumer.picture import told_patterns
-from group_coordinator.coordinator_state.consumer.subscriptions import (
-    Pattern,
-    Resolution,
-    Subscriptions,
-    Wanted,
-)
+from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Subscriptions, Wanted
 from group_coordinator.coordinator_state.events import SubscriptionChanged, TopicsChanged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
     from group_coordinator.coordinator_state.consumer.member import ConsumerMember
-    from group_coordinator.coordinator_state.consumer.topics import Topic
+    from group_coordinator.coordinator_state.consumer.topic_table import Topic
     from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest
     from group_coordinator.coordinator_state.turn import Turn
 
@@ -71,16 +66,16 @@ def subscribe(
     wanted = wanted_by(request, subscriptions, number)
     if not is_new and before == wanted._replace(resolved=None):
         return Change()
-    is_unheard = wanted.pattern is not None and not subscriptions.is_known(wanted.pattern)
+    is_unheard = wanted.pattern is not None and wanted.pattern not in subscriptions.resolved
     topics_before = () if is_new else subscriptions.names(number)
     group.change_subscription(member, wanted)
     if is_unheard and wanted.pattern is not None and wanted.resolved is not None:
-        tell_topics(turn, (), patterns=[Resolution(wanted.pattern, wanted.resolved)])
+        tell_topics(turn, (), patterns={wanted.pattern: wanted.resolved})
     if before.pattern == wanted.pattern:
         return Change(not is_new, before.names != wanted.names)
     # As in Kafka a pattern that nobody has resolved begins no epoch before somebody has. But a member that
     # loses topics meanwhile gives up partitions, which would be nobody's.
-    is_resolved = wanted.pattern is None or subscriptions.is_resolved(wanted.pattern)
+    is_resolved = wanted.pattern is None or subscriptions.resolved[wanted.pattern] is not None
     is_other = before.names != wanted.names or topics_before != subscriptions.names(member.subscription)
     return Change(not is_new, is_resolved or is_other)
 
@@ -115,7 +110,7 @@ def tell_topics(
     turn: Turn[ConsumerGroup],
     topics: Sequence[Topic],
     gone: Sequence[str] = (),
-    patterns: Iterable[Resolution] = (),
+    patterns: Mapping[Pattern, tuple[str, ...]] | None = None,
 ) -> None:
     """Tell what the group knows from now on of its topics, and what patterns match now."""
     known = turn.group.topics.known(topic.name for topic in topics)
@@ -124,6 +119,6 @@ def tell_topics(
             metadata_version=turn.group.topics.version,
             topics=known,
             gone=list(gone),
-            patterns=told_patterns(patterns) or msgspec.UNSET,
+            patterns=told_patterns(patterns) if patterns else msgspec.UNSET,
         )
     )

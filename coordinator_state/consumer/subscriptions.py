@@ -12,15 +12,16 @@ Source: ConsumerGroup of Apache Kafka 4.4 (resolvedRegularExpressions, subscript
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["Pattern", "Resolution", "Subscriptions", "Wanted"]
+    from group_coordinator.coordinator_state.requests.consumer import PatternTopics
+
+__all__ = ["Pattern", "Resolved", "Subscriptions", "Wanted"]
 
 
 class Pattern(msgspec.Struct, frozen=True, array_like=True):
@@ -33,11 +34,8 @@ class Pattern(msgspec.Struct, frozen=True, array_like=True):
     user: str | None = None
 
 
-class Resolution(msgspec.Struct, frozen=True, array_like=True):
-    """A pattern, and the topics that it matches, sorted; None: nobody has resolved it yet."""
-
-    pattern: Pattern
-    topics: tuple[str, ...] | None = None
+Resolved: TypeAlias = tuple[str, ...] | None
+"""The topics that a pattern matches, sorted; None: nobody has resolved it yet."""
 
 
 class Wanted(NamedTuple):
@@ -48,7 +46,7 @@ class Wanted(NamedTuple):
 
     names: tuple[str, ...]
     pattern: Pattern | None = None
-    resolved: tuple[str, ...] | None = None
+    resolved: Resolved = None
 
 
 class _Subscription(msgspec.Struct, array_like=True):
@@ -62,7 +60,7 @@ class _Subscription(msgspec.Struct, array_like=True):
 class _Stored(msgspec.Struct, array_like=True):
     next_number: int = 0
     subscriptions: dict[int, _Subscription] = {}
-    resolutions: list[Resolution] = []
+    resolved: list[tuple[Pattern, Resolved]] = []
 
 
 class Subscriptions:
@@ -72,7 +70,8 @@ class Subscriptions:
         stored = msgspec.msgpack.decode(encoded, type=_Stored) if encoded else _Stored()
         self._next_number, self._all = stored.next_number, dict(stored.subscriptions)
         self._numbers = {(each.names, each.pattern): number for number, each in self._all.items()}
-        self._resolved = {each.pattern: each.topics for each in stored.resolutions}
+        self.resolved = dict(stored.resolved)
+        """The patterns of members, in the order in which they came, and what each matches."""
         self._topics: dict[int, tuple[str, ...]] = {}
         """The topics of each that was asked about."""
         self._names: dict[str, None] | None = None
@@ -81,7 +80,7 @@ class Subscriptions:
 
     def encode(self) -> bytes:
         """The stored form."""
-        return msgspec.msgpack.encode(_Stored(self._next_number, self._all, self.resolutions))
+        return msgspec.msgpack.encode(_Stored(self._next_number, self._all, list(self.resolved.items())))
 
     # -- questions -------------------------------------------------------------------------------
 
@@ -90,7 +89,7 @@ class Subscriptions:
         topics = self._topics.get(number)
         if topics is None:
             each = self._all[number]
-            resolved = None if each.pattern is None else self._resolved[each.pattern]
+            resolved = None if each.pattern is None else self.resolved[each.pattern]
             topics = self._topics[number] = _union(each.names, resolved)
         return topics
 
@@ -105,21 +104,8 @@ class Subscriptions:
 
     def topics_of(self, wanted: Wanted) -> tuple[str, ...]:
         """The topics that a member would have, sorted."""
-        known = None if wanted.pattern is None else self._resolved.get(wanted.pattern)
+        known = None if wanted.pattern is None else self.resolved.get(wanted.pattern)
         return _union(wanted.names, wanted.resolved if known is None else known)
-
-    @property
-    def resolutions(self) -> list[Resolution]:
-        """The patterns of members, in the order in which they came."""
-        return [Resolution(pattern, topics) for pattern, topics in self._resolved.items()]
-
-    def is_known(self, pattern: Pattern) -> bool:
-        """Whether a member has this pattern."""
-        return pattern in self._resolved
-
-    def is_resolved(self, pattern: Pattern) -> bool:
-        """Whether it is known what a pattern matches."""
-        return self._resolved.get(pattern) is not None
 
     @property
     def is_homogeneous(self) -> bool:
@@ -127,23 +113,19 @@ class Subscriptions:
 
         As in Kafka they have not if they have both names and a pattern.
         """
-        if not self._resolved:
+        if not self.resolved:
             return len(self._all) <= 1
         if any(each.names or each.pattern is None for each in self._all.values()):
             return False
-        return len({(pattern.text, topics) for pattern, topics in self._resolved.items()}) == 1
+        return len({(pattern.text, topics) for pattern, topics in self.resolved.items()}) == 1
 
     def all_names(self) -> Collection[str]:
         """The topics of all members, sorted."""
         if self._names is None:
             names = {name for each in self._all.values() for name in each.names}
-            names.update(*(topics for topics in self._resolved.values() if topics))
+            names.update(*(topics for topics in self.resolved.values() if topics))
             self._names = dict.fromkeys(sorted(names))
         return self._names
-
-    def names_with(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> Collection[str]:
-        """The topics of all members, if patterns of members matched these."""
-        return {*self.all_names(), *chain.from_iterable(resolved.values())} if resolved else self.all_names()
 
     def size(self, number: int) -> int:
         """Bytes that one adds to each of its members in a picture."""
@@ -152,15 +134,20 @@ class Subscriptions:
         return self._sizes[number]
 
     @property
+    def bytes_of_members(self) -> int:
+        """Bytes that they add to all members in a picture."""
+        return sum(each.members * self.size(number) for number, each in self._all.items())
+
+    @property
     def bytes_of_patterns(self) -> int:
         """Bytes that the patterns add to a picture, apart from the members."""
-        return sum(map(_size_of, self.resolutions))
+        return sum(map(_size_of, self.resolved.items()))
 
     def growth(self, wanted: Wanted) -> int:
         """Bytes that a picture gains if one more member has this."""
         growth = _size(self.topics_of(wanted), wanted.pattern)
-        if wanted.pattern is not None and wanted.pattern not in self._resolved:
-            growth += _size_of(Resolution(wanted.pattern, wanted.resolved))
+        if wanted.pattern is not None and wanted.pattern not in self.resolved:
+            growth += _size_of((wanted.pattern, wanted.resolved))
         return growth
 
     # -- changes ---------------------------------------------------------------------------------
@@ -176,7 +163,7 @@ class Subscriptions:
             number = self._numbers[key] = self._next_number
             self._next_number += 1
             if wanted.pattern is not None:
-                self._resolved.setdefault(wanted.pattern, wanted.resolved)
+                self.resolved.setdefault(wanted.pattern, wanted.resolved)
             self._all[number] = _Subscription(0, *key)
             self._names = None
         self._all[number].members += 1
@@ -194,48 +181,23 @@ class Subscriptions:
         self._names = None
         pattern = subscription.pattern
         if pattern is not None and all(each.pattern != pattern for each in self._all.values()):
-            del self._resolved[pattern]
+            del self.resolved[pattern]
 
-    def changed_by(self, resolutions: Iterable[Resolution]) -> dict[Pattern, tuple[str, ...]]:
+    def changed_by(self, told: Iterable[PatternTopics]) -> dict[Pattern, tuple[str, ...]]:
         """The patterns of members that match other topics by these, or that nobody has resolved before."""
+        resolved = ((Pattern(it.pattern, it.user), tuple(sorted(set(it.topics)))) for it in told)
         return {
-            each.pattern: each.topics
-            for each in resolutions
-            if each.topics is not None and self._resolved.get(each.pattern, each.topics) != each.topics
+            pattern: topics for pattern, topics in resolved if self.resolved.get(pattern, topics) != topics
         }
 
-    def growth_by(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> int:
-        """Bytes that a picture gains if patterns of members match these topics."""
-        growth = sum(
-            _size_of(Resolution(pattern, topics)) - _size_of(Resolution(pattern, self._resolved[pattern]))
-            for pattern, topics in resolved.items()
-        )
-        return growth + sum(gained for _, gained in self._changes(resolved))
-
-    def resolve(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> tuple[int, bool]:
-        """Let patterns of members match these topics.
-
-        Returns the bytes that members have more in a picture, and whether one of them has other topics.
-        """
-        changes = self._changes(resolved)
-        self._resolved.update(resolved)
-        self._topics.clear()
-        self._sizes.clear()
-        self._names = None
-        return sum(gained for _, gained in changes), any(are_others for are_others, _ in changes)
-
-    def _changes(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> list[tuple[bool, int]]:
-        """Whether the members of each subscription get other topics, and the bytes that they gain by it."""
-        changes = []
-        for number, each in self._all.items():
-            if each.pattern is not None and each.pattern in resolved:
-                topics = _union(each.names, resolved[each.pattern])
-                gained = _size(topics, each.pattern) - self.size(number)
-                changes.append((topics != self.names(number), each.members * gained))
-        return changes
+    def with_resolved(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> Subscriptions:
+        """The same subscriptions where patterns of members match these topics."""
+        after = Subscriptions(self.encode())
+        after.resolved.update(resolved)
+        return after
 
 
-def _union(names: tuple[str, ...], resolved: tuple[str, ...] | None) -> tuple[str, ...]:
+def _union(names: tuple[str, ...], resolved: Resolved) -> tuple[str, ...]:
     return tuple(sorted({*names, *resolved})) if resolved else names
 
 
@@ -243,5 +205,5 @@ def _size(topics: Collection[str], pattern: Pattern | None) -> int:
     return len(msgspec.json.encode(topics)) + (0 if pattern is None else len(pattern.text.encode()))
 
 
-def _size_of(resolution: Resolution) -> int:
-    return len(msgspec.json.encode(resolution))
+def _size_of(resolved: tuple[Pattern, Resolved]) -> int:
+    return len(msgspec.json.encode(resolved))

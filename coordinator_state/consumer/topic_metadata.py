@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.coordinator_state.consumer.advance import advance_epoch
 from group_coordinator.coordinator_state.consumer.subscribing import tell_topics
-from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Resolution
 from group_coordinator.coordinator_state.events import RebalanceCause
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
-    from group_coordinator.coordinator_state.requests.consumer import PatternTopics, TopicMetadataRequest
+    from group_coordinator.coordinator_state.requests.consumer import TopicMetadataRequest
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["take_topic_metadata"]
@@ -33,26 +32,26 @@ def take_topic_metadata(turn: Turn[ConsumerGroup], request: TopicMetadataRequest
     group, table, subscriptions = turn.group, turn.group.topics, turn.group.subscriptions
     if request.based_on != table.version:
         return None
-    resolved = subscriptions.changed_by(map(_resolution, request.patterns))
-    names = subscriptions.names_with(resolved)
+    resolved = subscriptions.changed_by(request.patterns)
+    after = subscriptions.with_resolved(resolved) if resolved else subscriptions
+    names = after.all_names()
     if (reason := table.refusal(request.topics, names)) is not None:
         return reason
     topics = table.changed_by(request.topics, names)
-    growth = table.growth(topics) + subscriptions.growth_by(resolved)
+    growth = table.growth(topics)
+    if resolved:
+        growth += after.bytes_of_members - subscriptions.bytes_of_members
+        growth += after.bytes_of_patterns - subscriptions.bytes_of_patterns
     if (topics or resolved) and group.bytes_held + growth > turn.config.max_group_bytes:
         return f"the group would be larger than {turn.config.max_group_bytes} bytes (max.group.bytes)"
-    are_others = group.resolve(resolved) if resolved else False
+    are_others = group.resolve(after) if resolved else False
     gone = table.remove(request.gone)
     if topics:
         table.put(topics)
     if topics or any(name in names for name in gone):
         group.metadata_changed = True
     if topics or gone or resolved:
-        tell_topics(turn, topics, gone, [Resolution(*each) for each in resolved.items()])
+        tell_topics(turn, topics, gone, resolved)
     if are_others:
         advance_epoch(turn, RebalanceCause.TOPICS_CHANGED, "a pattern matches other topics")
     return None
-
-
-def _resolution(patterns: PatternTopics) -> Resolution:
-    return Resolution(Pattern(patterns.pattern, patterns.user), tuple(sorted(set(patterns.topics))))

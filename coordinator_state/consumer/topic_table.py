@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from group_coordinator.coordinator_state.consumer.topics import Topic
 from group_coordinator.coordinator_state.requests.consumer import OwnedTopic, TopicFacts
 from group_coordinator.coordinator_state.responses import AssignedTopic, KnownTopic
 
@@ -27,12 +26,25 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
 
-__all__ = ["NOBODYS", "TopicTable"]
+__all__ = ["NOBODYS", "Topic", "TopicTable"]
 
 NOBODYS = -1
 """The number of every topic that the group does not know."""
 _PARTITION_FRAME_BYTES = 40
 """Bytes of a partition and its topic in an answer or a picture, beside the topic's name and id."""
+
+
+class Topic(msgspec.Struct, frozen=True, array_like=True):
+    """A topic that a group knows, or units that its members share.
+
+    `number` is the group's own for it. `topic_id` is Kafka's id, empty for units that no broker knows.
+    `partitions`: how many.
+    """
+
+    number: int
+    name: str
+    topic_id: str
+    partitions: int
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -52,11 +64,11 @@ class TopicTable:
         """How often it has changed; a record of topic metadata is based on a version."""
         self._next_number = stored.next_number
         self._current = dict(stored.current)
-        self._former = dict(stored.former)
-        """Topics that are gone, or whose name another one has, while members still have their partitions."""
         self._gone = dict(stored.gone)
         """The ids of topics that are gone, by name. None of them comes back."""
-        self._by_number = self._former | {topic.number: topic for topic in self._current.values()}
+        self._by_number = stored.former | {topic.number: topic for topic in self._current.values()}
+        """All that a partition can be of. Those that are not current are gone, or another one has their name,
+        while members still have their partitions."""
         self._numbers = {
             _identity(topic.topic_id, topic.name): topic.number for topic in self._by_number.values()
         }
@@ -65,7 +77,12 @@ class TopicTable:
 
     def encode(self) -> bytes:
         """The stored form."""
-        stored = _Stored(self.version, self._next_number, self._current, self._former, self._gone)
+        former: dict[int, Topic] = {}
+        if self._has_former():
+            former = {
+                each: self._by_number[each] for each in sorted(self._by_number) if not self._is_current(each)
+            }
+        stored = _Stored(self.version, self._next_number, self._current, former, self._gone)
         return msgspec.msgpack.encode(stored)
 
     # -- questions -------------------------------------------------------------------------------
@@ -106,7 +123,8 @@ class TopicTable:
             if topic is None:
                 known.append(KnownTopic(name=name, topic_id=self._gone.get(name)))
             else:
-                known.append(_picture(topic))
+                topic_id = topic.topic_id or None
+                known.append(KnownTopic(name=name, topic_id=topic_id, partitions=topic.partitions))
         return known
 
     def told(self, partitions: Mapping[int, Collection[int]]) -> list[AssignedTopic]:
@@ -197,54 +215,46 @@ class TopicTable:
     def put(self, topics: Iterable[Topic]) -> None:
         """Know these topics from now on, in the place of others of their names."""
         for topic in topics:
-            self._make_way(topic)
+            self._drop(topic.name, is_gone=self.number_of(topic.name) != topic.number)
+            if self._is_current(topic.number):
+                # The brokers have its id under another name than a hint has said.
+                self._drop(self._by_number[topic.number].name, is_gone=False)
             self.bytes_held += _size(topic)
             self._current[topic.name] = self._by_number[topic.number] = topic
             self._numbers[_identity(topic.topic_id, topic.name)] = topic.number
             self._next_number = max(self._next_number, topic.number + 1)
         self.version += 1
 
-    def _make_way(self, topic: Topic) -> None:
-        """Let `topic` have its name and its number."""
-        before = self._current.pop(topic.name, None)
-        if before is not None:
-            self.bytes_held -= _size(before)
-            if before.number != topic.number:
-                self._retire(before)
-        self._former.pop(topic.number, None)
-        if self._is_current(topic.number):
-            # The brokers have its id under another name than a hint has said.
-            other = self._current.pop(self._by_number[topic.number].name)
-            self.bytes_held -= _size(other)
-
     def remove(self, names: Iterable[str]) -> list[str]:
         """Let topics be gone; the names of those that there were."""
         gone = [name for name in dict.fromkeys(names) if name in self._current]
         for name in gone:
-            topic = self._current.pop(name)
-            self.bytes_held -= _size(topic)
-            self._retire(topic)
+            self._drop(name, is_gone=True)
         self.version += bool(gone)
         return gone
 
-    def _retire(self, topic: Topic) -> None:
-        self._former[topic.number] = topic
-        if topic.topic_id:
-            self._gone[topic.name] = topic.topic_id
+    def _drop(self, name: str, *, is_gone: bool) -> None:
+        """Let no topic have this name. `is_gone`: the one that has it does not come back."""
+        topic = self._current.pop(name, None)
+        if topic is not None:
+            self.bytes_held -= _size(topic)
+            if is_gone and topic.topic_id:
+                self._gone[name] = topic.topic_id
+
+    def _has_former(self) -> bool:
+        return len(self._by_number) > len(self._current)
 
     def has_others_than(self, names: Collection[str]) -> bool:
         """Whether there may be something to `prune`: topics of other names, or that are gone."""
-        return bool(self._former) or any(each not in names for each in (*self._current, *self._gone))
+        return self._has_former() or any(each not in names for each in (*self._current, *self._gone))
 
     def prune(self, names: Collection[str], numbers: Collection[int]) -> None:
         """Forget all but the topics of these names, and those of these numbers, which somebody still has."""
-        for topic in [each for name, each in self._current.items() if name not in names]:
-            del self._current[topic.name]
-            self.bytes_held -= _size(topic)
-            self._former[topic.number] = topic
-        for number in [each for each in self._former if each not in numbers]:
-            topic = self._former.pop(number)
-            del self._by_number[number]
+        for name in [each for each in self._current if each not in names]:
+            self._drop(name, is_gone=False)
+        kept = {topic.number for topic in self._current.values()}.union(numbers)
+        for number in [each for each in self._by_number if each not in kept]:
+            topic = self._by_number.pop(number)
             del self._numbers[_identity(topic.topic_id, topic.name)]
         self._gone = {name: each for name, each in self._gone.items() if name in names}
 
@@ -257,7 +267,3 @@ def _identity(topic_id: str | None, name: str) -> tuple[str, str]:
 def _size(topic: Topic) -> int:
     names = len(msgspec.json.encode((topic.name, topic.topic_id)))
     return topic.partitions * (names + _PARTITION_FRAME_BYTES)
-
-
-def _picture(topic: Topic) -> KnownTopic:
-    return KnownTopic(name=topic.name, topic_id=topic.topic_id or None, partitions=topic.partitions)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from group_coordinator.coordinator_state.consumer.partitions import Partitions
-from group_coordinator.coordinator_state.consumer.topics import Topic
+from group_coordinator.coordinator_state.consumer.topic_table import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

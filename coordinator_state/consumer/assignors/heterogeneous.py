@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.consumer.assignors.group_spec import GroupSpec
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
-    from group_coordinator.coordinator_state.consumer.topics import Topic
+    from group_coordinator.coordinator_state.consumer.topic_table import Topic
 
 __all__ = ["assign_unlike"]
 

@@ -11,7 +11,7 @@ import msgspec
 from group_coordinator.coordinator_state.consumer.partitions import unpack
 from group_coordinator.coordinator_state.consumer.reconcile import both
 from group_coordinator.coordinator_state.consumer.states import MemberState
-from group_coordinator.coordinator_state.consumer.topics import Topic
+from group_coordinator.coordinator_state.consumer.topic_table import Topic
 from group_coordinator.coordinator_state.consumer_protocol import assignment_of
 from group_coordinator.coordinator_state.responses import GroupPicture
 

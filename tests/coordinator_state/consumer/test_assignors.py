@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from group_coordinator.coordinator_state.consumer.assignors import ASSIGNORS, Assignor, GroupSpec
-from group_coordinator.coordinator_state.consumer.topics import Topic
+from group_coordinator.coordinator_state.consumer.topic_table import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -205,9 +205,9 @@ def keeps_patterns_that_nobody_has(patch: Patch) -> None:
     drop = Subscriptions.drop
 
     def kept(subscriptions: Subscriptions, number: int) -> None:
-        resolved = dict(subscriptions._resolved)
+        resolved = dict(subscriptions.resolved)
         drop(subscriptions, number)
-        subscriptions._resolved = resolved
+        subscriptions.resolved = resolved
 
     patch.setattr(Subscriptions, "drop", kept)
 

@@ -10,7 +10,6 @@ import pytest
 
 from group_coordinator.coordinator_state.consumer.subscriptions import (
     Pattern,
-    Resolution,
     Subscriptions,
     Wanted,
 )
@@ -389,19 +388,17 @@ def test_subscriptions_are_homogeneous_as_in_kafka():
     assert not subscriptions.is_homogeneous
 
 
-def test_their_growth_is_known_before():
+def test_their_size_follows_what_patterns_match():
     subscriptions, pattern = Subscriptions(), Pattern("[ab]", "alice")
     numbers = [subscriptions.add(Wanted((), pattern)) for _ in range(2)]
     numbers += [subscriptions.add(Wanted(names)) for names in (("z",), ("a", "z"))]
     numbers.append(subscriptions.add(Wanted(("z",), pattern)))
 
-    def held():
-        return sum(map(subscriptions.size, numbers)) + subscriptions.bytes_of_patterns
-
     for topics in (("a", "b"), ("a", "b", "c"), ("a",), ()):
-        before, growth = held(), subscriptions.growth_by({pattern: topics})
-        subscriptions.resolve({pattern: topics})
-        assert held() - before == growth
+        subscriptions = subscriptions.with_resolved({pattern: topics})
+        assert subscriptions.bytes_of_members == sum(map(subscriptions.size, numbers))
+        assert subscriptions.names(numbers[0]) == topics
+        assert subscriptions.names(numbers[4]) == (*topics, "z")
 
 
 def test_subscriptions_are_stored_with_what_patterns_match():
@@ -414,11 +411,8 @@ def test_subscriptions_are_stored_with_what_patterns_match():
     again = Subscriptions(subscriptions.encode())
     assert [again.names(number) for number in numbers] == [("a", "b", "c"), (), ("z",)]
     assert list(again.all_names()) == ["a", "b", "c", "z"]
-    assert again.resolutions == [
-        Resolution(Pattern("b", "alice"), ("b", "c")),
-        Resolution(Pattern("b"), None),
-    ]
+    assert again.resolved == {Pattern("b", "alice"): ("b", "c"), Pattern("b"): None}
     assert again.encode() == subscriptions.encode()
     again.drop(numbers[0])
-    assert again.resolutions == [Resolution(Pattern("b"), None)]
+    assert again.resolved == {Pattern("b"): None}
     assert list(again.all_names()) == ["z"]

@@ -306,8 +306,7 @@ class World(Consumers):
         }
         patterns = []
         named = set(self.group.subscriptions.all_names())
-        for resolution in self.group.subscriptions.resolutions:
-            pattern, topics = resolution.pattern, resolution.topics
+        for pattern, topics in self.group.subscriptions.resolved.items():
             matched = self.matching(pattern.text, pattern.user)
             if topics is None or list(topics) != matched:
                 found = {"pattern": pattern.text, "topics": matched}
