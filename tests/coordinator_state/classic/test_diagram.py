@@ -5,15 +5,15 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from group_coordinator.coordinator_state.classic import diagram
-from group_coordinator.coordinator_state.classic.diagram import document, mermaid
 from group_coordinator.coordinator_state.classic.states import TRANSITIONS
+from tests.coordinator_state.classic import diagram
+from tests.coordinator_state.classic.diagram import document, mermaid
 
 COMMITTED = Path(__file__).parents[3] / "docs" / "state-machine.md"
 
 
 def test_committed_document_is_up_to_date():
-    command = "python -m group_coordinator.coordinator_state.classic.diagram"
+    command = "python -m tests.coordinator_state.classic.diagram"
     assert COMMITTED.read_text(encoding="utf-8") == document(), f"run {command}"
 
 

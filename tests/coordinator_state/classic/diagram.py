@@ -1,6 +1,6 @@
 """The state diagram as a picture, drawn from the table that the coordinator follows.
 
-    python -m group_coordinator.coordinator_state.classic.diagram > docs/state-machine.md
+    python -m tests.coordinator_state.classic.diagram > docs/state-machine.md
 
 A test compares the file with the table, so the picture always shows the current code.
 """
@@ -17,7 +17,7 @@ _PROSE = """\
 # The states of a group
 
 Generated from the table in `coordinator_state/classic/states.py` by
-`python -m group_coordinator.coordinator_state.classic.diagram`. Change the table, not this file.
+`python -m tests.coordinator_state.classic.diagram`. Change the table, not this file.
 
 A group begins `Empty`, and each change of its membership takes it once around. In `PreparingRebalance` the
 coordinator keeps joins unanswered until every member has joined again or the time for it is over. In
