@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from group_coordinator.coordinator_state.classic import expiry as classic
+from group_coordinator.coordinator_state.classic import expiry
 from group_coordinator.coordinator_state.classic.group import ClassicGroup
-from group_coordinator.coordinator_state.consumer import expiry as consumer
+from group_coordinator.coordinator_state.consumer import leaving
 from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 
 if TYPE_CHECKING:
@@ -32,6 +32,6 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    ClassicGroup.KIND: Kind(ClassicGroup, classic.expire),
-    ConsumerGroup.KIND: Kind(ConsumerGroup, consumer.expire),
+    ClassicGroup.KIND: Kind(ClassicGroup, expiry.expire),
+    ConsumerGroup.KIND: Kind(ConsumerGroup, leaving.expire),
 }

@@ -18,22 +18,20 @@ from group_coordinator.coordinator_state.consumer.states import GroupState, Memb
 from group_coordinator.coordinator_state.events import (
     MemberAssigned,
     MemberReconciled,
-    MemberRemoved,
     RebalanceCause,
     StateChanged,
     TargetAssigned,
 )
 from group_coordinator.coordinator_state.group import DeadlineKind
+from group_coordinator.coordinator_state.offsets.retention import look_soon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
     from group_coordinator.coordinator_state.consumer.member import ConsumerMember
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["advance_epoch", "assign", "reconcile_member", "remove_members", "tell_state"]
+__all__ = ["advance_epoch", "assign", "reconcile_member", "tell_state"]
 
 _AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 
@@ -65,18 +63,9 @@ def advance_epoch(turn: Turn[ConsumerGroup], cause: RebalanceCause, reason: str)
     # The state may be told already: the group is Assigning for the epoch before.
     turn.change_picture()
     if turn.offsets:
-        _look_for_what_expires(turn)
-
-
-def _look_for_what_expires(turn: Turn[ConsumerGroup]) -> None:
-    """Offsets of topics that nobody names any more expire, and some of them may be due before all others.
-
-    A group that is Empty again and again, or has ever new epochs, must not put them off for ever.
-    """
-    awaited_ms = turn.group.cleanup_deadline_ms
-    latest_ms = turn.now_ms + turn.config.offsets_retention_check_interval_ms
-    if awaited_ms is None or awaited_ms > latest_ms:
-        turn.await_cleanup()
+        # Those of topics that nobody names any more expire, and some of them may be due before all others. A
+        # group that is Empty again and again, or has ever new epochs, must not put them off for ever.
+        look_soon(turn)
 
 
 def assign(turn: Turn[ConsumerGroup]) -> None:
@@ -170,45 +159,3 @@ def _await_revocation(turn: Turn[ConsumerGroup], member: ConsumerMember) -> None
 
 def _partitions(held: Held) -> dict[int, set[int]]:
     return {number: set(partitions) for number, partitions in held.items()}
-
-
-def remove_members(
-    turn: Turn[ConsumerGroup],
-    members: Iterable[tuple[ConsumerMember, str | None]],
-    reason: str,
-    cause: RebalanceCause,
-) -> None:
-    """Remove members, each with the words of its client, and begin one new epoch for all of them.
-
-    `reason`: as `MemberRemoved` has it. Their work is divided with the next heartbeat of another member.
-    """
-    group = turn.group
-    names = []
-    for member, client_reason in members:
-        group.remove_member(member)
-        group.subscriptions.drop(member.subscription)
-        names.append(member.member_id)
-        turn.emit(
-            MemberRemoved(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                reason=reason,
-                client_reason=client_reason,
-            )
-        )
-    if group.is_empty:
-        # Nobody is left whose heartbeat would divide the work.
-        group.generation_id += 1
-        group.metadata_changed = False
-        group.advance_assignment()
-        # The next member to join is alone, and has its work at once.
-        group.assigned_at_ms = None
-        group.topics.prune((), ())
-        tell_state(turn, f"{', '.join(names)}: {reason}", cause)
-        if turn.offsets:
-            _look_for_what_expires(turn)
-        else:
-            turn.await_cleanup()
-    else:
-        advance_epoch(turn, cause, f"{', '.join(names)}: {reason}")

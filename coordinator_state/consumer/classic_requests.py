@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.consumer.advance import remove_members
+from group_coordinator.coordinator_state.consumer.leaving import remove_members
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.events import RebalanceCause
 

@@ -14,18 +14,12 @@ from group_coordinator.coordinator_state.consumer.advance import (
     advance_epoch,
     assign,
     reconcile_member,
-    remove_members,
     tell_state,
 )
 from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
-from group_coordinator.coordinator_state.consumer.leaving import leave
+from group_coordinator.coordinator_state.consumer.leaving import leave, remove_members
 from group_coordinator.coordinator_state.consumer.member import ConsumerMember
-from group_coordinator.coordinator_state.consumer.membership import (
-    Verdict,
-    fenced,
-    knows_its_epoch,
-    refusal,
-)
+from group_coordinator.coordinator_state.consumer.membership import Verdict, fenced, knows_its_epoch, refusal
 from group_coordinator.coordinator_state.consumer.reconcile import Share
 from group_coordinator.coordinator_state.consumer.states import MemberState
 from group_coordinator.coordinator_state.consumer.subscribing import (
@@ -35,27 +29,18 @@ from group_coordinator.coordinator_state.consumer.subscribing import (
     tell_subscription,
     wanted_by,
 )
-from group_coordinator.coordinator_state.consumer.subscriptions import Subscriptions
-from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.events import (
-    MemberAdded,
-    MemberFenced,
-    RebalanceCause,
-)
+from group_coordinator.coordinator_state.events import MemberAdded, MemberFenced, RebalanceCause
 from group_coordinator.coordinator_state.near_expiry import tell_if_nearly_expired
-from group_coordinator.coordinator_state.requests.consumer import (
-    JOIN_EPOCH,
-    ConsumerGroupHeartbeatRequest,
-)
-from group_coordinator.coordinator_state.responses import (
-    ConsumerGroupHeartbeatResponse,
-    ConsumerMemberResult,
-)
+from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
+from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse, ConsumerMemberResult
 
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
-    from group_coordinator.coordinator_state.requests.consumer import AliveMember
+    from group_coordinator.coordinator_state.requests.consumer import (
+        AliveMember,
+        ConsumerGroupHeartbeatRequest,
+    )
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = ["handle_consumer_group_heartbeat"]
@@ -128,12 +113,10 @@ def _live_on(turn: Turn[ConsumerGroup], member_id: str, epoch: int, group_instan
     a batch or an outage. It is told again, and comes no further before it knows. So silence fences nobody.
     Likewise one that is to give up something is told so until it has.
     """
-    group = turn.group if turn.has(ConsumerGroup.KIND) else None
-    refused = refusal(turn, group, member_id, epoch, group_instance_id)
+    refused = refusal(turn, member_id, epoch, group_instance_id)
     if refused is not None:
         return refused
-    assert group is not None  # noqa: S101 - without one it would be refused
-    member = group.members[member_id]
+    group, member = turn.group, turn.group.members[member_id]
     if member.is_away or epoch not in (member.epoch, member.previous_epoch):
         # One that left for a while has not come back by what it sent before.
         return fenced(member)
@@ -158,42 +141,38 @@ def _beat(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
         return Verdict(Errors.UNSUPPORTED_ASSIGNOR, message)
     if request.epoch < JOIN_EPOCH:
         return leave(turn, request)
-    group = turn.group if turn.has(ConsumerGroup.KIND) else None
+    is_there = turn.has(ConsumerGroup.KIND)
+    group = turn.group if is_there else ConsumerGroup.new(turn.group_id, turn.now_ms)
     refused = _refusal_to(turn, group, request, member_id)
     if refused is not None:
         return refused
-    if group is None:
-        turn.create_group(ConsumerGroup.new(turn.group_id, turn.now_ms))
+    if not is_there:
+        turn.create_group(group)
     return _take(turn, request, member_id)
 
 
 def _refusal_to(
-    turn: Turn[ConsumerGroup],
-    group: ConsumerGroup | None,
-    request: ConsumerGroupHeartbeatRequest,
-    member_id: str,
+    turn: Turn[ConsumerGroup], group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> Verdict | None:
-    refused = refusal(turn, group, member_id, request.epoch, request.group_instance_id)
+    """The error if the heartbeat cannot be taken; `group` is a new one if there is none."""
+    refused = refusal(turn, member_id, request.epoch, request.group_instance_id)
     if refused is not None:
         return refused
     message = request.refuses_pattern(request.subscribed_topic_regex or "")
     if message is not None:
         return Verdict(Errors.INVALID_REGULAR_EXPRESSION, message)
-    member = group.members.get(member_id) if group is not None else None
-    if member is not None and not knows_its_epoch(turn.group, member, request):
+    member = group.members.get(member_id)
+    if member is not None and not knows_its_epoch(group, member, request):
         return fenced(member)
     return _too_large(turn, group, request, member_id)
 
 
 def _too_large(
-    turn: Turn[ConsumerGroup],
-    group: ConsumerGroup | None,
-    request: ConsumerGroupHeartbeatRequest,
-    member_id: str,
+    turn: Turn[ConsumerGroup], group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> Verdict | None:
     """The error if the group would become larger than it may be, by this member or its hints."""
     member, before, number = _predecessor(group, request, member_id), 0, -1
-    if group is None or member is None:
+    if member is None:
         candidate = _new_member(request, member_id)
     else:
         changes = _changes(member, request)
@@ -202,13 +181,11 @@ def _too_large(
             return None
         before, number = group.size_of(member), member.subscription
         candidate = msgspec.structs.replace(member, **changes, member_id=member_id)
-    subscriptions = group.subscriptions if group is not None else Subscriptions()
+    subscriptions, topics = group.subscriptions, group.topics
     wanted = wanted_by(request, subscriptions, number)
-    topics = group.topics if group is not None else TopicTable()
     growth = candidate.size + subscriptions.growth(wanted) - before
     growth += topics.growth(topics.hints(request.topics, set(subscriptions.topics_of(wanted))))
-    held = group.bytes_held if group is not None else 0
-    if growth <= 0 or held + growth <= turn.config.max_group_bytes:
+    if growth <= 0 or group.bytes_held + growth <= turn.config.max_group_bytes:
         return None
     message = (
         "the group's members, topics and partitions would be larger together than "
@@ -218,11 +195,9 @@ def _too_large(
 
 
 def _predecessor(
-    group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest, member_id: str
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> ConsumerMember | None:
     """The member that it is, or that it takes the place of; None if it is new."""
-    if group is None:
-        return None
     owner_id = group.static_members.get(request.group_instance_id or "")
     return group.members.get(member_id if owner_id is None else owner_id)
 

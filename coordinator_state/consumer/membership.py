@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
 from group_coordinator.coordinator_state.consumer.partitions import unpack_held
 from group_coordinator.coordinator_state.errors import Errors, not_found
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 
 if TYPE_CHECKING:
-    from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
     from group_coordinator.coordinator_state.consumer.member import ConsumerMember
     from group_coordinator.coordinator_state.requests.consumer import ConsumerGroupHeartbeatRequest
     from group_coordinator.coordinator_state.responses import AssignedTopic
@@ -42,17 +42,13 @@ class Verdict(NamedTuple):
 
 
 def refusal(
-    turn: Turn[ConsumerGroup],
-    group: ConsumerGroup | None,
-    member_id: str,
-    epoch: int,
-    group_instance_id: str | None,
+    turn: Turn[ConsumerGroup], member_id: str, epoch: int, group_instance_id: str | None
 ) -> Verdict | None:
-    """The error if this is no member, and cannot become one; `group` None: there is none."""
+    """The error if this is no member, and cannot become one."""
     joins = epoch == JOIN_EPOCH
-    if group is None:
+    if not turn.has(ConsumerGroup.KIND):
         return _refusal_without_group(turn, joins=joins)
-    takes_over = False
+    group, takes_over = turn.group, False
     if group_instance_id is not None:
         owner_id = group.static_members.get(group_instance_id)
         if not joins and owner_id != member_id:

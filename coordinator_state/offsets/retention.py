@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["await_expiry", "clean_up", "delete_offsets", "end_group"]
+__all__ = ["await_expiry", "clean_up", "delete_offsets", "end_group", "look_soon"]
 
 
 # -- offsets expire ------------------------------------------------------------------------------
@@ -79,6 +79,11 @@ def _due_ms(turn: Turn[Group], topic: str, offset: CommittedOffset) -> int | Non
     return since_ms + turn.config.offsets_retention_ms
 
 
+def look_soon(turn: Turn[Group]) -> None:
+    """Look for offsets to expire as soon as the check interval allows, or as awaited if that is earlier."""
+    _look_by(turn, turn.now_ms)
+
+
 def _look_by(turn: Turn[Group], due_ms: int) -> None:
     """Look at `due_ms`, but not before the check interval is over, nor later than awaited so far."""
     at_ms = max(due_ms, turn.now_ms + turn.config.offsets_retention_check_interval_ms)
@@ -96,7 +101,7 @@ def delete_offsets(
     if gone := _delete(turn, partitions):
         turn.emit(OffsetsDeleted(topics=gone, client_reason=client_reason or UNSET))
     if turn.group.is_empty and not turn.offsets:
-        _look_by(turn, turn.now_ms)
+        look_soon(turn)
 
 
 def end_group(turn: Turn[Group], reason: str, client_reason: str | None = None) -> None:

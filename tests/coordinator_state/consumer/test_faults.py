@@ -112,7 +112,7 @@ def begins_no_epoch_when_a_member_goes(patch: Patch) -> None:
     def quiet(turn: Turn[Any], cause: Any, reason: str) -> None:
         advance.tell_state(turn, reason, cause)
 
-    patch.setattr(advance, "advance_epoch", quiet)
+    patch.setattr(leaving, "advance_epoch", quiet)
 
 
 def begins_no_epoch_for_a_new_subscription(patch: Patch) -> None:
