@@ -7,12 +7,11 @@ Source: GroupMetadataManager.java of Apache Kafka 4.4 with the migration policy 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never, cast
+from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
 from group_coordinator.coordinator_state.classic.describe_group import handle_describe_group
-from group_coordinator.coordinator_state.classic.group import ClassicGroup
 from group_coordinator.coordinator_state.classic.heartbeat import beat, handle_heartbeat
 from group_coordinator.coordinator_state.classic.join_group import handle_join_group
 from group_coordinator.coordinator_state.classic.leave_group import handle_leave_group, leave
@@ -64,6 +63,9 @@ def apply(
     `new_member_id`: makes the id of a member that asks for one, which begins with what is given.
     """
     match request:
+        # First, because most requests are heartbeats.
+        case HeartbeatRequest():
+            _apply_classic(turn, request, new_member_id)
         case OffsetCommitRequest():
             handle_offset_commit(turn, request)
         case OffsetFetchRequest():
@@ -76,26 +78,34 @@ def apply(
             handle_find_coordinator(turn, request, record)
         case ConsumerGroupHeartbeatRequest() | ConsumerGroupDescribeRequest() | TopicMetadataRequest():
             return _apply_consumers(turn, request, new_member_id)
-        case _ if turn.has(ConsumerGroup.KIND):
-            _apply_classic_to_consumers(turn, request, new_member_id)
         case _:
-            _apply_classic(cast("Turn[ClassicGroup]", turn), request, new_member_id)
+            _apply_classic(turn, request, new_member_id)
     return None
 
 
 _Classic = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | DescribeGroupRequest
 _Consumers = ConsumerGroupHeartbeatRequest | ConsumerGroupDescribeRequest | TopicMetadataRequest
+# Below the cases know the kind of the group, and no type does. A cast would be a call for each request.
 
 
-def _apply_classic(turn: Turn[ClassicGroup], request: _Classic, new_member_id: Callable[[str], str]) -> None:
+def _apply_classic(turn: Turn[Any], request: _Classic, new_member_id: Callable[[str], str]) -> None:
+    is_consumers = turn.has(ConsumerGroup.KIND)
     match request:
+        case HeartbeatRequest() if is_consumers:
+            handle_heartbeat(turn, request, classic_requests.stranger)
+        case HeartbeatRequest():
+            handle_heartbeat(turn, request, beat)
+        case JoinGroupRequest() if is_consumers and not turn.group.is_empty:
+            classic_requests.refuse_join(turn, request)
         case JoinGroupRequest():
             prefix = request.group_instance_id or request.client_id
             handle_join_group(turn, request, new_member_id(prefix))
+        case SyncGroupRequest() if is_consumers:
+            turn.answer(request, classic_requests.stranger(turn, request))
         case SyncGroupRequest():
             handle_sync_group(turn, request)
-        case HeartbeatRequest():
-            handle_heartbeat(turn, request, beat)
+        case LeaveGroupRequest() if is_consumers:
+            handle_leave_group(turn, request, classic_requests.leave)
         case LeaveGroupRequest():
             handle_leave_group(turn, request, leave)
         case DescribeGroupRequest():
@@ -104,46 +114,22 @@ def _apply_classic(turn: Turn[ClassicGroup], request: _Classic, new_member_id: C
             assert_never(request)
 
 
-def _apply_classic_to_consumers(
-    turn: Turn[AnyGroup], request: _Classic, new_member_id: Callable[[str], str]
-) -> None:
-    consumers = cast("Turn[ConsumerGroup]", turn)
-    match request:
-        case JoinGroupRequest() if turn.group.is_empty:
-            _apply_classic(cast("Turn[ClassicGroup]", turn), request, new_member_id)
-        case JoinGroupRequest():
-            classic_requests.refuse_join(consumers, request)
-        case SyncGroupRequest():
-            turn.answer(request, classic_requests.stranger(consumers, request))
-        case HeartbeatRequest():
-            handle_heartbeat(consumers, request, classic_requests.stranger)
-        case LeaveGroupRequest():
-            handle_leave_group(consumers, request, classic_requests.leave)
-        case DescribeGroupRequest():
-            handle_describe_group(cast("Turn[ClassicGroup]", turn), request)
-        case _:
-            assert_never(request)
-
-
-def _apply_consumers(
-    turn: Turn[AnyGroup], request: _Consumers, new_member_id: Callable[[str], str]
-) -> str | None:
+def _apply_consumers(turn: Turn[Any], request: _Consumers, new_member_id: Callable[[str], str]) -> str | None:
     is_consumers = turn.has(ConsumerGroup.KIND)
-    consumers = cast("Turn[ConsumerGroup]", turn)
     match request:
         case ConsumerGroupHeartbeatRequest() if is_consumers or not turn.exists or _takes_over(turn, request):
             # To make an id takes longer than all else that most heartbeats do.
             needs_id = not request.member_id and request.members is msgspec.UNSET
             new_id = new_member_id(request.client_id) if needs_id else ""
-            handle_consumer_group_heartbeat(consumers, request, new_id)
+            handle_consumer_group_heartbeat(turn, request, new_id)
         case ConsumerGroupHeartbeatRequest():
             message = f"Group {turn.group_id} is not a consumer group."
             turn.answer(request, Errors.GROUP_ID_NOT_FOUND, message)
         case ConsumerGroupDescribeRequest():
-            handle_consumer_group_describe(consumers, request)
+            handle_consumer_group_describe(turn, request)
         case TopicMetadataRequest():
             # A group that is not there, or not of this kind any more, names no topics.
-            return take_topic_metadata(consumers, request) if is_consumers else None
+            return take_topic_metadata(turn, request) if is_consumers else None
         case _:
             assert_never(request)
     return None
