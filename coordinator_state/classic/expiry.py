@@ -19,8 +19,6 @@ from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.group import DeadlineKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.deadlines import Deadline
     from group_coordinator.coordinator_state.turn import Turn
@@ -30,7 +28,18 @@ __all__ = ["expire"]
 
 def expire(turn: Turn[ClassicGroup], deadline: Deadline) -> None:
     """Apply the rule for `deadline`, which `turn.deadlines` has just given out."""
-    _RULES[deadline.kind](turn, deadline.member_id)
+    match deadline.kind:
+        case DeadlineKind.SESSION:
+            _expire_session(turn, deadline.member_id)
+        case DeadlineKind.PENDING:
+            # The id has gone with its deadline.
+            _complete_join_if_none_is_missing(turn)
+        case DeadlineKind.SYNC:
+            _expire_sync(turn)
+        case DeadlineKind.JOIN if turn.group.previous_state is GroupState.EMPTY:
+            extend_initial_delay_or_complete_join(turn)
+        case _:
+            complete_join(turn, "the rebalance timeout passed")
 
 
 def _expire_session(turn: Turn[ClassicGroup], member_id: str) -> None:
@@ -46,35 +55,15 @@ def _expire_session(turn: Turn[ClassicGroup], member_id: str) -> None:
         maybe_prepare_rebalance(turn, RebalanceCause.SESSION_EXPIRED, f"session of {member_id} expired")
 
 
-def _expire_pending(turn: Turn[ClassicGroup], _member_id: str) -> None:
-    # The id has gone with its deadline.
-    _complete_join_if_none_is_missing(turn)
-
-
 def _complete_join_if_none_is_missing(turn: Turn[ClassicGroup]) -> None:
     # Unlike a join or a leave, an expiry ends the initial delay too, as in Kafka.
     if turn.group.state is GroupState.PREPARING_REBALANCE and turn.group.all_members_joined:
         complete_join(turn, "all remaining members joined")
 
 
-def _expire_join(turn: Turn[ClassicGroup], _member_id: str) -> None:
-    if turn.group.previous_state is GroupState.EMPTY:
-        extend_initial_delay_or_complete_join(turn)
-    else:
-        complete_join(turn, "the rebalance timeout passed")
-
-
-def _expire_sync(turn: Turn[ClassicGroup], _member_id: str) -> None:
+def _expire_sync(turn: Turn[ClassicGroup]) -> None:
     missing = [member for member in turn.group.members.values() if member.pending_sync]
     for member in missing:
         remove_member(turn, member, "not_synced")
     names = ", ".join(member.member_id for member in missing)
     prepare_rebalance(turn, RebalanceCause.NOT_SYNCED, f"no sync from {names}")
-
-
-_RULES: dict[DeadlineKind, Callable[[Turn[ClassicGroup], str], None]] = {
-    DeadlineKind.JOIN: _expire_join,
-    DeadlineKind.SESSION: _expire_session,
-    DeadlineKind.PENDING: _expire_pending,
-    DeadlineKind.SYNC: _expire_sync,
-}

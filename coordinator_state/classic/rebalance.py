@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.classic.states import GroupState
+from group_coordinator.coordinator_state.classic.states import TRANSITIONS, GroupState
 from group_coordinator.coordinator_state.classic.subscriptions import subscribed_topics
 from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.errors import Errors
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.turn import Turn
 
 __all__ = [
-    "CAN_REBALANCE",
     "answer_join",
     "answer_sync",
     "complete_join",
@@ -48,8 +47,6 @@ __all__ = [
     "synced",
     "transition",
 ]
-
-CAN_REBALANCE = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
 
 
 def transition(
@@ -85,7 +82,7 @@ def transition(
 
 def maybe_prepare_rebalance(turn: Turn[ClassicGroup], cause: RebalanceCause, reason: str) -> None:
     """Begin a join phase. If one is running, end it if no member is missing any more."""
-    if turn.group.state in CAN_REBALANCE:
+    if GroupState.PREPARING_REBALANCE in TRANSITIONS[turn.group.state]:
         prepare_rebalance(turn, cause, reason)
     else:
         maybe_complete_join(turn)
@@ -170,15 +167,11 @@ def complete_join(turn: Turn[ClassicGroup], reason: str) -> None:
     _elect_joined_leader(group)
 
     _begin_generation(turn)
-    if not group.members:
-        group.protocol_name = None
-        group.subscribed_topics = subscribed_topics(group)
+    group.protocol_name = group.select_protocol() if group.members else None
+    group.subscribed_topics = subscribed_topics(group)
+    if group.leader is None or group.protocol_name is None:
         transition(turn, GroupState.EMPTY, "no members are left")
         return
-
-    assert group.leader is not None  # noqa: S101 - for the type checker
-    group.protocol_name = group.select_protocol()
-    group.subscribed_topics = subscribed_topics(group)
     transition(turn, GroupState.COMPLETING_REBALANCE, reason)
     turn.emit(
         GenerationCompleted(
