@@ -201,18 +201,6 @@ def steps(  # noqa: PLR0913, PLR0917 - the same
 class _Part:
     """The decisions since the last part."""
 
-    __slots__ = (
-        "_config",
-        "_events_encoded",
-        "_measured",
-        "_replies_encoded",
-        "_turn",
-        "outputs",
-        "rejections",
-        "requests",
-        "size",
-    )
-
     def __init__(self, turn: Turn[AnyGroup], config: GroupConfig) -> None:
         self._turn, self._config = turn, config
         turn.replies, turn.events = [], []

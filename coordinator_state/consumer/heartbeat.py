@@ -23,7 +23,6 @@ from group_coordinator.coordinator_state.consumer.membership import Verdict, fen
 from group_coordinator.coordinator_state.consumer.reconcile import Share
 from group_coordinator.coordinator_state.consumer.states import MemberState
 from group_coordinator.coordinator_state.consumer.subscribing import (
-    Change,
     subscribe,
     take_hints,
     tell_subscription,
@@ -230,8 +229,10 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
         _hear_from(turn, member)
         return _where(turn, member)
     names_another = predecessor is not None and request.server_assignor not in (None, member.server_assignor)
-    _update(turn, member, request)
-    change: Change = subscribe(turn, member, request)
+    if changes := _changes(member, request):
+        group.change_facts(member, changes)
+        turn.change_picture()
+    change = subscribe(turn, member, request)
     if predecessor is not None and (change.is_another or names_another):
         tell_subscription(turn, member)
     take_hints(turn, request, member)
@@ -340,15 +341,6 @@ def _come_back(
         )
     )
     return member
-
-
-def _update(
-    turn: Turn[ConsumerGroup], member: ConsumerMember, request: ConsumerGroupHeartbeatRequest
-) -> None:
-    """Note what the heartbeat says about its sender."""
-    if changes := _changes(member, request):
-        turn.group.change_facts(member, changes)
-        turn.change_picture()
 
 
 def _changes(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> dict[str, object]:

@@ -56,6 +56,8 @@ def reconcile(
 ) -> Share:
     """The share that a member has after a heartbeat; `share` itself if nothing changes.
 
+    It moves as far to the target as others let it: what it loses comes first.
+
     Args:
         share: the member's share before.
         target_epoch: the epoch of the group's target.
@@ -65,26 +67,8 @@ def reconcile(
         subscribed: the numbers of the topics that the member subscribes to and that exist.
         subscription_changed: whether this heartbeat has changed them.
     """
-    if share.state == MemberState.STABLE:
-        is_due = share.epoch != target_epoch
-    elif share.state == MemberState.UNREVOKED_PARTITIONS:
-        is_due = not _has_any(owned, share.pending)
-    else:
-        is_due = True
-    if is_due:
-        return _advance(share, target_epoch, target, is_free, owned, subscribed)
-    return _trim(share, owned, subscribed) if subscription_changed else share
-
-
-def _advance(
-    share: Share,
-    target_epoch: int,
-    target: Partitions,
-    is_free: Callable[[int, int], bool],
-    owned: Partitions | None,
-    subscribed: Container[int],
-) -> Share:
-    """Move a member as far to the target as others let it: what it loses comes first."""
+    if not _is_due(share, target_epoch, owned):
+        return _trim(share, owned, subscribed) if subscription_changed else share
     kept, lost = _divide(share.assigned, target, subscribed)
     if lost and _has_any(owned, lost):
         return Share(share.epoch, share.epoch, MemberState.UNREVOKED_PARTITIONS, kept, lost)
@@ -102,6 +86,13 @@ def _advance(
             kept[topic] = kept.get(topic, {}) | dict.fromkeys(new, target_epoch)
     new_share = Share(target_epoch, share.epoch, state, kept, {})
     return share if new_share == share else new_share
+
+
+def _is_due(share: Share, target_epoch: int, owned: Partitions | None) -> bool:
+    """Whether a member is to move on: it does not wait for itself, and there is somewhere to go."""
+    if share.state == MemberState.STABLE:
+        return share.epoch != target_epoch
+    return share.state != MemberState.UNREVOKED_PARTITIONS or not _has_any(owned, share.pending)
 
 
 def _divide(assigned: Held, target: Partitions, subscribed: Container[int]) -> tuple[Held, Held]:

@@ -9,15 +9,12 @@ Source: GroupSpec of Apache Kafka 4.4, in the package coordinator.group.api.assi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from group_coordinator.coordinator_state.consumer.partitions import Partitions
 from group_coordinator.coordinator_state.consumer.topic_table import Topic
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["Assignor", "GroupSpec", "kept", "topics_by_name"]
+__all__ = ["Assignor", "GroupSpec", "kept"]
 
 
 class GroupSpec(NamedTuple):
@@ -44,11 +41,6 @@ Assignor = Callable[[GroupSpec], dict[str, Partitions]]
 
 An assignor changes nothing that it is given, but the new target may have sets of the one before.
 """
-
-
-def topics_by_name(numbers: Iterable[int], topics: Mapping[int, Topic]) -> list[Topic]:
-    """Return the topics with these numbers in the order of their names."""
-    return sorted((topics[number] for number in numbers), key=lambda topic: topic.name)
 
 
 def kept(target: Partitions, subscription: frozenset[int], topics: Mapping[int, Topic]) -> Partitions:

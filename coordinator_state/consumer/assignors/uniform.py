@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinator_state.consumer.assignors.group_spec import kept, topics_by_name
+from group_coordinator.coordinator_state.consumer.assignors.group_spec import kept
 from group_coordinator.coordinator_state.consumer.assignors.heterogeneous import assign_unlike
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def assign_uniformly(group: GroupSpec) -> dict[str, Partitions]:
         return assign_unlike(group)
     member_ids = sorted(group.targets)
     subscription = group.subscription(member_ids[0]) if member_ids else frozenset()
-    wanted = topics_by_name(subscription, group.topics)
+    wanted = sorted((group.topics[number] for number in subscription), key=lambda topic: topic.name)
     if not wanted:
         return {member_id: {} for member_id in member_ids}
     targets = {member_id: group.targets[member_id] for member_id in member_ids}
