@@ -73,6 +73,10 @@ def test_classic_heartbeat_of_several(group):
     ]
     reply = s.send("heartbeat", "classic", members=members)
     assert [(each.member_id, each.error_code) for each in reply.members] == [("m0", 25), ("who", 82)]
+    # As at a classic group: a quiet one is answered only if a member has an error.
+    assert s.send("heartbeat", "classic", members=members, quiet=True).members == reply.members
+    assert s.send("heartbeat", "classic", members=[], quiet=True) is None
+    assert s.send("heartbeat", "classic", members=[]).members == []
 
 
 def test_tools_remove_members_by_leave_group(group):
