@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Counter, Gauge
@@ -23,41 +24,30 @@ class JobMetrics:
     """Metrics of the job between the queries that it runs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.standby = Gauge(
-            "group_coordinator_standby",
-            "1 while another coordinator runs, and this one waits.",
-            registry=registry,
+        gauge, counter = partial(Gauge, registry=registry), partial(Counter, registry=registry)
+        self.standby = gauge(
+            "group_coordinator_standby", "1 while another coordinator runs, and this one waits."
         )
-        self.closed = Gauge(
-            "group_coordinator_closed",
-            "1 while there are max.groups groups, and no new ones.",
-            registry=registry,
+        self.closed = gauge(
+            "group_coordinator_closed", "1 while there are max.groups groups, and no new ones."
         )
-        self.short_worker = Gauge(
+        self.short_worker = gauge(
             "group_coordinator_short_worker",
             "1 with the project's own Python worker, 0 with pyspark's, which holds a tenth of the groups.",
-            registry=registry,
         )
-        self._outages = Counter(
-            "group_coordinator_outages",
-            "Times that there was no coordinator, or no clock.",
-            registry=registry,
+        self._outages = counter(
+            "group_coordinator_outages", "Times that there was no coordinator, or no clock."
         )
-        self._outage_seconds = Counter(
-            "group_coordinator_outage_seconds",
-            "How long all of them took, which no deadline did.",
-            registry=registry,
+        self._outage_seconds = counter(
+            "group_coordinator_outage_seconds", "How long all of them took, which no deadline did."
         )
-
-        self.standing = Gauge(
+        self.standing = gauge(
             "group_coordinator_request_partitions_standing",
             "Request partitions that take no requests, so that time stands still for their groups.",
-            registry=registry,
         )
-        self.clock_skew = Gauge(
+        self.clock_skew = gauge(
             "group_coordinator_clock_skew_seconds",
             "By how much the clock of the broker that leads the clock topic is ahead of log time.",
-            registry=registry,
         )
         self.topics = TopicMetrics(registry)
 

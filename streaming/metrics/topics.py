@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge
@@ -18,20 +19,17 @@ class TopicMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._watches = False
-        self._watched = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        self._watched = gauge(
             "group_coordinator_topics_watched",
             "Topics that consumer groups name, and brokers are asked about.",
-            registry=registry,
         )
-        self._unseen = Gauge(
-            "group_coordinator_topics_unseen",
-            "Of them, topics that the coordinator may not describe.",
-            registry=registry,
+        self._unseen = gauge(
+            "group_coordinator_topics_unseen", "Of them, topics that the coordinator may not describe."
         )
-        self._last = Gauge(
+        self._last = gauge(
             "group_coordinator_topics_last_watched_timestamp_seconds",
             "When brokers have told of all topics last, and groups could be told.",
-            registry=registry,
         )
         self._written = Counter(
             "group_coordinator_topic_metadata_written",
