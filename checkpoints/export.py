@@ -98,7 +98,7 @@ def export_checkpoint(
     identity = known_identity(files)
     batch, watermark_ms = committed_batch(files, batch_id)
     state = State(spark, checkpoint, batch.batch_id)
-    ledger = Ledger.read(files)
+    notes = Ledger.read(files).notes
     header = ExportHeader(
         schema_version=SCHEMA_VERSION,
         batch_id=batch.batch_id,
@@ -106,8 +106,8 @@ def export_checkpoint(
         watermark_ms=watermark_ms,
         groups=state.count(),
         identity=identity if with_secret else msgspec.structs.replace(identity, secret=""),
-        outages=list(ledger.outages),
-        standstills=list(ledger.standstills),
+        outages=list(notes.outages),
+        standstills=list(notes.standstills),
     )
     return Export(header, _groups(state))
 

@@ -104,7 +104,7 @@ def inspect_checkpoint(spark: SparkSession, checkpoint: str, batch_id: int | Non
         groups=groups,
         bytes=files.size(),
         disk_bytes=None if room is None else room.taken,
-        outages=list(Ledger.read(files).outages),
+        outages=list(Ledger.read(files).notes.outages),
     )
 
 

@@ -6,7 +6,7 @@ time. The checkpoint keeps all of them in one file, so they are there together o
 runs again in another query knows what it knew: each note names the first batch that it is for.
 
     ledger = Ledger.read(files)      once in a coordinator's turn; nobody else writes then
-    ledger.outages ...               from memory
+    ledger.notes ...                 from memory
     ledger.begin(begun, outage) ...  is in the file when the call returns
 
 A coordinator that was paused may write when it wakes up, before it knows of the next one. So each note is
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from group_coordinator.checkpoints.notes import checked
-from group_coordinator.coordinator_state.foreign import ForeignJson
+from group_coordinator.checkpoints.notes import read_json
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
 
-__all__ = ["FILE", "Begun", "Ledger", "Notes", "notes_of"]
+__all__ = ["FILE", "Begun", "Ledger", "Notes"]
 
 FILE = "ledger.json"
 _KEPT = 1_000
@@ -78,45 +77,30 @@ class Notes(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """The notes of a checkpoint, kept in memory by its only writer. `text`: the file's, as it was last."""
+    """The notes of a checkpoint, kept in memory by its only writer."""
 
-    def __init__(self, files: CheckpointFiles, notes: Notes, text: str | None = None) -> None:
+    def __init__(self, files: CheckpointFiles, notes: Notes) -> None:
         self.files = files
         """Of the checkpoint."""
-        self._notes, self._text = notes, text
+        self.notes = notes
+        """All of them."""
 
     @classmethod
     def read(cls, files: CheckpointFiles) -> Ledger:
         """The ledger of a checkpoint; one without notes if there is no file. Raises `CheckpointError`."""
-        text = files.read(FILE)
-        return cls(files, Notes() if text is None else _noted(files, text), text)
-
-    @property
-    def notes(self) -> Notes:
-        """All of them."""
-        return self._notes
-
-    @property
-    def outages(self) -> Sequence[Outage]:
-        """The outages that are kept, the oldest first."""
-        return self._notes.outages
-
-    @property
-    def standstills(self) -> Sequence[Standstill]:
-        """The standstills that are kept, in the order in which they began."""
-        return self._notes.standstills
+        return cls(files, read_json(files, FILE, Notes) or Notes())
 
     @property
     def standing(self) -> dict[int, Standstill]:
         """The standstills that last still, by partition."""
-        return {it.partition: it for it in self.standstills if it.end_ms is None}
+        return {it.partition: it for it in self.notes.standstills if it.end_ms is None}
 
     @property
     def reached_ms(self) -> int:
         """The latest log time, in ms, that the notes know of; 0 if none."""
         # The end of a standstill may be later than all else that is known.
-        ends = [it.end_ms for it in self.outages]
-        return max([0, *ends, *(it.end_ms or it.start_ms for it in self.standstills)])
+        ends = [it.end_ms for it in self.notes.outages]
+        return max([0, *ends, *(it.end_ms or it.start_ms for it in self.notes.standstills)])
 
     def begin(self, begun: Begun, outage: Outage | None = None) -> None:
         """Note that a query begins, and with it the outage that is over, if there was one."""
@@ -162,31 +146,14 @@ class Ledger:
 
     def write(self) -> None:
         """Write the notes that are in memory, in the place of those in the file."""
-        content = msgspec.json.encode(self._notes)
-        self.files.write(FILE, content)
-        self._text = content.decode()
+        self.files.write(FILE, msgspec.json.encode(self.notes))
 
     def _change(self, change: Callable[[Notes], Notes]) -> None:
-        text = self.files.read(FILE)
-        if text is not None and text != self._text:
-            self._notes = _noted(self.files, text)
-        self._notes = change(self._notes)
+        self.notes = change(read_json(self.files, FILE, Notes) or self.notes)
         self.write()
-
-
-def notes_of(text: str | bytes) -> Notes:
-    """Read the contents of the file. Raises `UnreadableError`."""
-    return _json.read(text)
-
-
-_json = ForeignJson[Notes](Notes)
 
 
 def _recent(standstills: Sequence[Standstill], more: int) -> list[Standstill]:
     """Those that are to be kept beside so many new ones: the newest, and all that last still."""
     older = len(standstills) + more - _KEPT
     return [it for place, it in enumerate(standstills) if place >= older or it.end_ms is None]
-
-
-def _noted(files: CheckpointFiles, text: str) -> Notes:
-    return checked(files, FILE, lambda: notes_of(text))

@@ -51,7 +51,7 @@ def note_begin(
     coordinator was reading. `closed`: whether it creates no groups; None: as it was. Raises
     `CheckpointError`. If `resumed` raises, nothing is noted, and the exception goes on.
     """
-    outages, planned = ledger.outages, newest_planned(ledger.files)
+    outages, planned = ledger.notes.outages, newest_planned(ledger.files)
     was_closed = bool(outages) and outages[-1].closed
     latest_ms = decided_ms(ledger, planned, later_ms)
     resumed_ms, ahead_ms = resumed()

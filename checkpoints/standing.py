@@ -43,12 +43,12 @@ def note_standstills(
     newest_ms = decided_ms(ledger, planned, later_ms)
     for partition in read:
         # The watermark may be of before the standstill before, if no batch has ended since.
-        ends = [it.end_ms or 0 for it in ledger.standstills if it.partition == partition]
+        ends = [it.end_ms or 0 for it in ledger.notes.standstills if it.partition == partition]
         begins[partition] = stands_since(
             [time_ms for _, time_ms in times.get(partition, [])],
             min(asked_ms[partition] + later_ms, newest_ms),
             max([watermark_ms(planned), *ends]),
-            [(it.start_ms, it.end_ms) for it in ledger.outages],
+            [(it.start_ms, it.end_ms) for it in ledger.notes.outages],
         )
     ledger.begin_standstills(begins, next_batch(planned))
     return sorted(begins)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from group_coordinator.checkpoints.notes import read_notes, write_notes
+import msgspec
+
+from group_coordinator.checkpoints.notes import read_json
 
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
@@ -33,9 +35,10 @@ class Watch(NamedTuple):
 
 def open_watches(files: CheckpointFiles, now_ms: int) -> list[Watch]:
     """Return those that began lately, the oldest first. Log time is `now_ms`."""
-    return [it for it in read_notes(files, _FILE, list[Watch]) if now_ms - it.since_ms < _OPEN_MS]
+    watches = read_json(files, _FILE, list[Watch]) or []
+    return [it for it in watches if now_ms - it.since_ms < _OPEN_MS]
 
 
 def begin_watch(files: CheckpointFiles, watch: Watch) -> None:
     """Note a watch that begins, and forget those that are over."""
-    write_notes(files, _FILE, [*open_watches(files, watch.since_ms), watch])
+    files.write(_FILE, msgspec.json.encode([*open_watches(files, watch.since_ms), watch]))

@@ -90,7 +90,7 @@ class Noting:
             counts_ms=reading.counts_ms,
             closed=self._limit.is_closed,
         )
-        outages = self.ledger.outages
+        outages = self.ledger.notes.outages
         self._limit.is_closed = bool(outages) and outages[-1].closed
         self._metrics.closed.set(self._limit.is_closed)
         if outages and outages[-1].end_ms == self.resumed_ms:

@@ -55,7 +55,7 @@ def test_it_is_read_once_and_before_each_note(files: Any, monkeypatch: pytest.Mo
     read.clear()
     ledger = Ledger.read(files)
     for _ in range(100):
-        assert (list(ledger.outages), ledger.standstills) == ([Outage(10, 20)], ())
+        assert (list(ledger.notes.outages), ledger.notes.standstills) == ([Outage(10, 20)], ())
         assert (ledger.notes.begun_of(3), ledger.standing) == (begun(3), {})
     ledger.begin_standstills({0: 30}, batch=4)
     assert read == [FILE, FILE]
@@ -95,7 +95,11 @@ def test_a_standstill_is_kept_from_its_begin_to_its_end(files: Any) -> None:
     # A clock that is behind makes none of no length.
     short = Standstill(0, 100, 101, batch=8, end_batch=9)
     assert ledger.end_standstills({0}, 40, batch=9) == [short]
-    assert Ledger.read(files).standstills == ledger.standstills == (over, Standstill(2, 50, batch=4), short)
+    assert (
+        Ledger.read(files).notes.standstills
+        == ledger.notes.standstills
+        == (over, Standstill(2, 50, batch=4), short)
+    )
 
 
 def test_a_batch_that_runs_again_knows_the_standstills_that_it_knew(files: Any) -> None:
@@ -140,15 +144,15 @@ def test_old_standstills_are_forgotten_unless_they_last(files: Any) -> None:
     ledger = Ledger(files, Notes(standstills=(Standstill(1, 0), *over)))
     ledger.begin_standstills({2: 5_000}, batch=7)
     last = Standstill(2, 5_000, batch=7), Standstill(3, 6_000, batch=8)
-    assert ledger.standstills == (Standstill(1, 0), *over, last[0])
+    assert ledger.notes.standstills == (Standstill(1, 0), *over, last[0])
     ledger.begin_standstills({3: 6_000}, batch=8)
-    assert Ledger.read(files).standstills == (Standstill(1, 0), *over[1:], *last)
+    assert Ledger.read(files).notes.standstills == (Standstill(1, 0), *over[1:], *last)
 
 
 def test_the_newest_thousand_outages_are_kept(files: Any) -> None:
     ledger = Ledger(files, Notes(tuple(Outage(2 * it, 2 * it + 1) for it in range(1_000))))
     ledger.begin(begun(7), Outage(5_000, 6_000))
-    kept = Ledger.read(files).outages
+    kept = Ledger.read(files).notes.outages
     assert (len(kept), kept[0], kept[-1]) == (1_000, Outage(2, 3), Outage(5_000, 6_000))
 
 

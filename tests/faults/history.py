@@ -11,8 +11,9 @@ import msgspec
 
 from group_coordinator.checkpoints.identity import Identity
 from group_coordinator.checkpoints.late import LateTimes, late_times, told_late
-from group_coordinator.checkpoints.ledger import FILE, Notes, notes_of
+from group_coordinator.checkpoints.ledger import FILE, Notes
 from group_coordinator.coordinator_state.config import GroupConfig
+from group_coordinator.coordinator_state.foreign import ForeignJson
 from group_coordinator.coordinator_state.layout import Layout
 from group_coordinator.coordinator_state.log import Record, is_probe
 from group_coordinator.coordinator_state.outages import Outage
@@ -162,7 +163,7 @@ def _secret(checkpoint: Files) -> bytes:
 
 def _noted(checkpoint: Files) -> Notes:
     """What the coordinator itself has noted about time."""
-    return notes_of(checkpoint.read(FILE) or b"{}")
+    return ForeignJson[Notes](Notes).read(checkpoint.read(FILE) or b"{}")
 
 
 def _read(checkpoint: Files, name: str) -> bytes:

@@ -250,7 +250,7 @@ class Coordinator:
     @property
     def standstills(self) -> Sequence[Standstill]:
         """All of them."""
-        return self._ledger.standstills
+        return self._ledger.notes.standstills
 
     @property
     def _stands(self) -> bool:
@@ -326,7 +326,7 @@ class Coordinator:
                 self._world.checks.entered(reached_ms, it.end_ms)
         stood = zip(self.standstills, self._reached_ms, strict=True)
         of_group = [it._replace(start_ms=reached_ms) for it, reached_ms in stood if it.end_ms != reached_ms]
-        self._world.outages[:] = PartitionOutages(self._ledger.outages, of_group).of(KEY)
+        self._world.outages[:] = PartitionOutages(self._ledger.notes.outages, of_group).of(KEY)
 
     def _run(self, planned: Planned) -> None:
         self.batches += 1

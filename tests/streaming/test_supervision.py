@@ -224,7 +224,7 @@ class Stage:
     @property
     def standstills(self) -> list[Standstill]:
         """All that are noted."""
-        return list(Ledger.read(self.files).standstills)
+        return list(Ledger.read(self.files).notes.standstills)
 
     def start(self, notes: Notes, catches_up: bool) -> Any:
         self.notes.append(notes)

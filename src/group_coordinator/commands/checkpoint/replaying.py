@@ -11,13 +11,13 @@ import msgspec
 from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.identity import secret_sha256
 from group_coordinator.checkpoints.late import read_late_times, told_late
-from group_coordinator.checkpoints.ledger import Notes, notes_of
+from group_coordinator.checkpoints.ledger import Notes
 from group_coordinator.checkpoints.places import offsets_at, parse_time
 from group_coordinator.checkpoints.replay import replay
 from group_coordinator.checkpoints.request_log import read_requests
 from group_coordinator.checkpoints.topics import read_topics
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
-from group_coordinator.coordinator_state.foreign import UnreadableError
+from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 from group_coordinator.coordinator_state.standstills import PartitionOutages
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.streaming.function import FunctionArguments
@@ -98,7 +98,7 @@ def _secret(header: ExportHeader, secret: str) -> bytes:
 
 def _read_notes(file: Path) -> Notes:
     try:
-        return notes_of(file.read_bytes())
+        return ForeignJson[Notes](Notes).read(file.read_bytes())
     except OSError as error:
         raise CheckpointError(f"cannot read {file}: {error.strerror}") from None
     except UnreadableError as error:
