@@ -182,8 +182,9 @@ class Queries:
         polling = Polling(query)
         while not self._stopping.wait(_LOOK_WHILE_CATCHING_UP_S if catches_up else _LOOK_S):
             self._health.does(activity, self._restarts.patience_ms)
-            self._news.look(clock)
-            pause = self._quietness.look(self._counts.heard, self._counts.followed, time.monotonic())
+            now_s = time.monotonic()
+            self._news.look(clock.skew_ms, now_s, broker_is_off=clock.broker_is_off)
+            pause = self._quietness.look(self._counts.heard, self._counts.followed, now_s)
             polling.set(Pause.NONE if catches_up else pause)
             if self._batches.groups is not None:
                 self._after_a_batch(self._batches.groups, clock, reading)

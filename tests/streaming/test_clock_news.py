@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
+import pytest
+
+from group_coordinator.streaming.clock_news import ClockNews
 from group_coordinator.streaming.counts import Counts
-from group_coordinator.streaming.wrong_clocks import Told, WrongClocks
+
+
+class Told(NamedTuple):
+    """It was told that a partition's clock is wrong by so many s, or right again."""
+
+    partition: int
+    is_wrong: bool
+    ahead_s: float
 
 
 class Driver:
@@ -13,7 +26,9 @@ class Driver:
 
     def __init__(self) -> None:
         self._counts = Counts()
-        self._clocks = WrongClocks()
+        self._said: list[str] = []
+        metrics: Any = SimpleNamespace(clock_skew=SimpleNamespace(set=lambda _: None))
+        self._news = ClockNews("clock", metrics, self._counts, self._said.append)
 
     def look(self, at_s: float, *corrections: tuple[int, float]) -> list[Told]:
         """Look after requests have shown by how many s these partitions' clocks are ahead; 0: right again."""
@@ -21,11 +36,24 @@ class Driver:
         self._counts.clocks = self._counts.clocks + Counter(
             (partition, round(ahead_s * 10)) for partition, ahead_s in corrections
         )
-        return list(self._clocks.look(self._counts, at_s))
+        self._said.clear()
+        self._news.look(0, at_s, broker_is_off=False)
+        return list(map(told, self._said))
 
 
-def test_the_same_is_told_once_a_minute() -> None:
-    driver = Driver()
+def told(line: str) -> Told:
+    partition = int(line.removeprefix("the clock of request partition ").partition("'")[0])
+    wrong = re.search(r" is wrong by ([+-][0-9.]+) s: its requests count as of now$", line)
+    assert wrong or line.endswith(" leader is right again")
+    return Told(partition, bool(wrong), float(wrong[1]) if wrong else 0)
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver()
+
+
+def test_the_same_is_told_once_a_minute(driver: Driver) -> None:
     assert driver.look(1_000) == []
     assert driver.look(1_000, (7, -12)) == [Told(7, True, -12)]
     assert driver.look(1_000.2) == []
@@ -38,16 +66,14 @@ def test_the_same_is_told_once_a_minute() -> None:
     assert driver.look(1_120.1, (7, -11)) == []
 
 
-def test_another_size_is_no_news_before_the_minute_is_over() -> None:
-    driver = Driver()
+def test_another_size_is_no_news_before_the_minute_is_over(driver: Driver) -> None:
     assert driver.look(0, (7, 12)) == [Told(7, True, 12)]
     assert driver.look(1, (7, 12.1)) == []
     assert driver.look(2, (7, -40)) == []
     assert driver.look(61, (7, -40.1)) == [Told(7, True, -40.1)]
 
 
-def test_that_it_is_right_again_is_told_at_once_and_that_it_is_wrong_again() -> None:
-    driver = Driver()
+def test_that_it_is_right_again_is_told_at_once_and_that_it_is_wrong_again(driver: Driver) -> None:
     assert driver.look(0, (7, 12)) == [Told(7, True, 12)]
     assert driver.look(1, (7, 0)) == [Told(7, False, 0)]
     assert driver.look(2, (7, 0), (7, 0)) == []
@@ -57,9 +83,8 @@ def test_that_it_is_right_again_is_told_at_once_and_that_it_is_wrong_again() -> 
     assert driver.look(65, (7, 0)) == [Told(7, False, 0)]
 
 
-def test_a_clock_is_wrong_by_the_mean_of_what_was_shown_since_the_last_look() -> None:
+def test_a_clock_is_wrong_by_the_mean_of_what_was_shown_since_the_last_look(driver: Driver) -> None:
     """A request counts as of its batch, a little after it came."""
-    driver = Driver()
     assert driver.look(0, (7, 12), (7, 11), (7, 11.5)) == [Told(7, True, 11.5)]
     assert driver.look(30, (7, 90)) == []
     # Of each size as often as it was shown.
@@ -68,8 +93,7 @@ def test_a_clock_is_wrong_by_the_mean_of_what_was_shown_since_the_last_look() ->
     assert driver.look(120, (7, -6), (7, 0), (7, 0)) == [Told(7, True, -6), Told(7, False, 0)]
 
 
-def test_each_partition_has_a_leader_of_its_own() -> None:
-    driver = Driver()
+def test_each_partition_has_a_leader_of_its_own(driver: Driver) -> None:
     assert driver.look(0, (7, 12), (8, -2.5)) == [Told(7, True, 12), Told(8, True, -2.5)]
     assert driver.look(1, (8, -2.5), (7, 0), (9, 0.5)) == [Told(7, False, 0), Told(9, True, 0.5)]
     assert driver.look(2, (8, 0), (9, 0.5)) == [Told(8, False, 0)]
