@@ -35,6 +35,7 @@ from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.daemon import session_defaults
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
+from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics
 
@@ -166,7 +167,9 @@ def _query_rounds(groups: int, rounds: int) -> list[dict[int, float]]:
         stack.callback(spark.stop)
         counts = spark.sparkContext.accumulator(Counts(), CountsParam())
         arguments = FunctionArguments.of(settings, b"secret", partitions)
-        stack.enter_context(Clock.of(settings, client_config, "benchmark")).resume()
+        stack.enter_context(
+            Clock(settings.topics_clock, Pace.of(settings), client_config, "benchmark")
+        ).resume()
         query = start_query(spark, settings, arguments, counts.add)
         stack.callback(stop_after_batch, spark, query, 20)
         load = Load(broker.bootstrap_servers, settings.topics_requests, settings.topics_responses, _PARTITION)

@@ -39,6 +39,7 @@ from group_coordinator.streaming.daemon import session_defaults
 from group_coordinator.streaming.function import INPUT_COLUMNS, StatefulFunction
 from group_coordinator.streaming.group_function import OUTPUT_SCHEMA, STATE_SCHEMA, Row
 from group_coordinator.streaming.query import per_group, read_log, read_topics
+from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics
 
@@ -324,7 +325,7 @@ def _run(kind: str, given: dict[str, Any]) -> None:
         query = writing.start()
         print(_READY, flush=True)
         query.awaitTermination()
-    with Clock.of(settings, client_config, "benchmark") as clock:
+    with Clock(settings.topics_clock, Pace.of(settings), client_config, "benchmark") as clock:
         clock.resume()
         query = writing.start()
         print(_READY, flush=True)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka.errors import KafkaError
 
 from group_coordinator.streaming.log_time import LogTime, Moment
-from group_coordinator.streaming.schedule import Pace, Schedule
+from group_coordinator.streaming.schedule import Schedule
 from group_coordinator.streaming.tick_writer import TickWriter
 from group_coordinator.streaming.ticks import TickReader
 from group_coordinator.streaming.timekeeper import Timekeeper
@@ -26,48 +26,37 @@ from group_coordinator.streaming.timers import Timers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from group_coordinator.streaming.settings import CoordinatorSettings
+    from group_coordinator.streaming.probes import Probes
+    from group_coordinator.streaming.schedule import Pace
     from group_coordinator.streaming.ticks import Beginning
 
-__all__ = ["Beside", "Clock", "ClockStoppedError", "Progress"]
+__all__ = ["Clock", "ClockStoppedError", "Progress"]
 
 _CLOSE_S = 2
 _LOOK_S = 0.1
 _LOOK_WHILE_READ_S = 0.02
+_ALL = 1 << 62
+"""Later than any offset."""
 
 
 class ClockStoppedError(Exception):
     """The clock does not tick any more; the message says why."""
 
 
-class Beside(Protocol):
-    """Writes something beside each tick (`Probes`)."""
-
-    def ticks(self) -> None:
-        """Take in that the clock writes a tick."""
-
-    def ticked(self) -> None:
-        """Take in that the tick is in the log."""
-
-    def unwritten_ms(self) -> float:
-        """The time, in ms, since members could surely send heartbeats."""
-
-
 class Progress(NamedTuple):
     """The clock ticks for a query, and this tells how that goes on.
 
     `stalled`: why batches are of no use any more, if so. Then the clock stops: nobody could be answered.
-    `caught_up`: the offset of the first tick of which it is not sure that all requests before it were read.
-    Without it time does not wait for the reader. `timers`: the deadlines that are known. `is_quiet`: whether
-    no requests come, so that ticks need not come as often. `probes`: written beside ticks; time waits for
-    them as well.
+    `caught_up`: the offset of the first tick of which it is not sure that all requests before it were read;
+    without it all are. `timers`: the deadlines that are known. `is_quiet`: whether no requests come, so that
+    ticks need not come as often. `probes`: written beside ticks; time waits for them as well.
     """
 
     stalled: Callable[[], str | None] = lambda: None
-    caught_up: Callable[[], int] | None = None
+    caught_up: Callable[[], int] = lambda: _ALL
     timers: Timers | None = None
     is_quiet: Callable[[], bool] = lambda: False
-    probes: Beside | None = None
+    probes: Probes | None = None
 
 
 class Clock:
@@ -110,27 +99,6 @@ class Clock:
         self._reader = TickReader(topic, client_config)
         self._writer = TickWriter(topic, client_config, coordinator, alive_at, pace.max_gap_ms)
         self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
-
-    @classmethod
-    def of(
-        cls,
-        settings: CoordinatorSettings,
-        client_config: Mapping[str, Any],
-        coordinator: str,
-        progress: Progress | None = None,
-        reached_ms: int = 0,
-        alive_at: str | None = None,
-    ) -> Self:
-        """The clock of the coordinator with these settings."""
-        return cls(
-            settings.topics_clock,
-            Pace.of(settings),
-            client_config,
-            coordinator,
-            progress,
-            reached_ms,
-            alive_at,
-        )
 
     def __enter__(self) -> Self:
         try:
@@ -232,11 +200,8 @@ class Clock:
     def _due_in_ms(self) -> int:
         # The newest tick may have been written before it became quiet.
         is_quiet = self._keeper.has_leeway and self._is_quiet()
-        due_ms = self._schedule.next_ms(self._read_to() or 0, is_quiet=is_quiet)
+        due_ms = self._schedule.next_ms(self._caught_up(), is_quiet=is_quiet)
         return due_ms - self._log_time.at(_now())
-
-    def _read_to(self) -> int | None:
-        return None if self._caught_up is None else self._caught_up()
 
     def _pause_s(self) -> float:
         # Deadlines may become known meanwhile.
@@ -271,14 +236,14 @@ class Clock:
         if not is_first:
             at_ms = self._log_time.at(sent)
             unwritten_ms = 0 if self._probes is None else round(self._probes.unwritten_ms())
-            time_ms = self._keeper.coming_ms(at_ms, self._read_to(), unwritten_ms, is_quiet=leeway_ms > 0)
+            time_ms = self._keeper.coming_ms(at_ms, self._caught_up(), unwritten_ms, is_quiet=leeway_ms > 0)
         appended = self._writer.write(time_ms, leeway_ms, last=last)
         known = _now()
         self._log_time.appended(sent, appended.at_ms, known)
         if is_first:
             self._first_offset = appended.offset
             at_ms = self._log_time.at(known)
-        self._schedule.ticked(at_ms, appended.offset, self._read_to() or 0)
+        self._schedule.ticked(at_ms, appended.offset, self._caught_up())
         self._keeper.ticked(at_ms, appended.offset, leeway_ms)
         if self._probes is not None:
             self._probes.ticked()

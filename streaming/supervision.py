@@ -17,6 +17,7 @@ from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.kafka_config import python_client_config
 from group_coordinator.jobs.stopping import stop_after_batch
 from group_coordinator.streaming.clock import Clock
+from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
@@ -125,8 +126,9 @@ class Supervision:
                 self._health.does(Activity.RESTARTING)
 
     def _new_clock(self) -> Clock:
-        return Clock.of(
-            self._settings,
+        return Clock(
+            self._settings.topics_clock,
+            Pace.of(self._settings),
             self._client_config,
             self._leadership.coordinator,
             self._queries.progress,

@@ -59,12 +59,12 @@ class Timekeeper:
         self._written_ms = now_ms
         self._counts = True
 
-    def coming_ms(self, now_ms: int, read: int | None, unwritten_ms: int, *, is_quiet: bool) -> int:
+    def coming_ms(self, now_ms: int, read: int, unwritten_ms: int, *, is_quiet: bool) -> int:
         """Return the time that a tick lets come which is written now; 0 for none.
 
-        `read`: the offset of the first tick of which it is not sure that all requests before it were read;
-        None: time does not wait for the reader. `unwritten_ms`: how long ago every partition has surely taken
-        requests. `is_quiet`: whether no requests come, so that ticks are fewer.
+        `read`: the offset of the first tick of which it is not sure that all requests before it were read.
+        `unwritten_ms`: how long ago every partition has surely taken requests. `is_quiet`: whether no
+        requests come, so that ticks are fewer.
         """
         if not self._counts:
             return min(now_ms, self._held_ms)
@@ -73,9 +73,6 @@ class Timekeeper:
             self.late = late
             return 0
         self._written_ms = max(self._written_ms, written_ms)
-        if read is None:
-            self._unread.clear()
-            return now_ms
         while self._unread and self._unread[0][0] < read:
             _, self._read_ms = self._unread.popleft()
         if self._read_ms is None:

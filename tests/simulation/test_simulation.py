@@ -228,7 +228,7 @@ def counts_what_partitions_were_away_for(monkeypatch):
 
 
 def does_not_wait_for_the_reader(monkeypatch):
-    monkeypatch.setattr(Timekeeper, "coming_ms", with_arguments(read=None))
+    monkeypatch.setattr(Timekeeper, "coming_ms", with_arguments(read=1 << 62))
 
 
 def notes_no_outage(monkeypatch):

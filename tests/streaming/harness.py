@@ -15,6 +15,7 @@ from group_coordinator.streaming.clock import Clock
 from group_coordinator.streaming.counts import Counts, CountsParam
 from group_coordinator.streaming.function import FunctionArguments
 from group_coordinator.streaming.query import start_query
+from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import prepare_topics
 from tests.patience import PATIENCE_S
@@ -102,7 +103,9 @@ class Harness:
     ) -> None:
         """Start the query, from where it was, with these notes."""
         if clock:
-            self._resources.enter_context(Clock.of(self.settings, self._client_config, "harness")).resume()
+            self._resources.enter_context(
+                Clock(self.settings.topics_clock, Pace.of(self.settings), self._client_config, "harness")
+            ).resume()
         notes = Notes(tuple(outages), begun=tuple(begun))
         arguments = FunctionArguments.of(self.settings, SECRET, self.partitions, notes)
         with setting(self.spark, PARTITIONS, str(self.settings.state_partitions)):

@@ -179,7 +179,7 @@ class Stage:
         self.files: Any = Files()
         monkeypatch.setattr(noting, "note_standstills", self.note_standstills)
         self.topics: Any = SimpleNamespace(failure=None)
-        monkeypatch.setattr(supervision.Clock, "of", self.make_clock)
+        monkeypatch.setattr(supervision, "Clock", self.make_clock)
         self.times = count(2_000, 1_000)
         monkeypatch.setattr(supervision, "TickReader", lambda *_: FakeClock(lambda: None, self.times))
         self.planned_now: Callable[[], Any] = lambda: None
@@ -210,7 +210,7 @@ class Stage:
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:
-        self.progress: Progress = arguments[3]
+        self.progress: Progress = arguments[4]
         self.clock = FakeClock(self.progress.stalled, self.times)
         self.clock.driver_ms = self.driver_ms
         return self.clock

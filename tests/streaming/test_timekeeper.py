@@ -99,11 +99,6 @@ def test_time_waits_for_the_reader() -> None:
     assert it.coming_ms(16_000, 1, 0, is_quiet=False) == 14_000 + 1_500
 
 
-def test_time_does_not_wait_where_nobody_tells_what_was_read() -> None:
-    it = keeper()
-    assert [it.coming_ms(at_ms, None, 0, is_quiet=False) for at_ms in (11_000, 13_000)] == [11_000, 13_000]
-
-
 def test_time_waits_until_all_partitions_take_requests() -> None:
     it = keeper()
     assert it.coming_ms(11_000, 1, 1_500, is_quiet=False) == 11_000
