@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -41,7 +42,6 @@ class State:
         self._spark = spark
         self._checkpoint = checkpoint
         self._batch_id = batch_id
-        self._kept: DataFrame | None = None
         # The data source asks a coordinator of state stores, which comes with the manager of queries; and
         # that only comes when it is first asked for.
         _ = spark.streams.active
@@ -56,26 +56,25 @@ class State:
         while (row := self._read(lambda _: next(rows, None))) is not None:
             yield StoredGroup(bytes(row.key).decode(), bytes(row.state), row.partition)
 
+    @cached_property
     def _rows(self) -> DataFrame:
-        if self._kept is None:
-            source = self._spark.read.format("statestore").option("batchId", self._batch_id)
-            # Kept by the executors until it is not referred to any more: what is read twice may be gone the
-            # second time.
-            with plain_place(self._checkpoint) as place:
-                self._kept = (
-                    source.load(place)
-                    .select(
-                        F.col("key.key").alias("key"),
-                        F.col("value.groupState.group").alias("state"),
-                        F.col("partition_id").alias("partition"),
-                    )
-                    .localCheckpoint()
+        source = self._spark.read.format("statestore").option("batchId", self._batch_id)
+        # Kept by the executors until it is not referred to any more: what is read twice may be gone the
+        # second time.
+        with plain_place(self._checkpoint) as place:
+            return (
+                source.load(place)
+                .select(
+                    F.col("key.key").alias("key"),
+                    F.col("value.groupState.group").alias("state"),
+                    F.col("partition_id").alias("partition"),
                 )
-        return self._kept
+                .localCheckpoint()
+            )
 
     def _read(self, read: Callable[[DataFrame], Any]) -> Any:
         try:
-            return read(self._rows())
+            return read(self._rows)
         except (Py4JJavaError, PySparkException) as error:
             raise CheckpointError(
                 f"cannot read the state of batch {self._batch_id} in {self._checkpoint}: {cause(error)}. "

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.streaming.overtaken import Correction
-    from group_coordinator.streaming.settings import CoordinatorSettings
 
 __all__ = ["Corrections"]
 
@@ -73,14 +72,6 @@ class Corrections:
         self._begins: dict[TopicPartition, int] = {}
         """Where this coordinator's newest watch began."""
         self._thread = threading.Thread(target=self._run, name="corrections", daemon=True)
-
-    @classmethod
-    def of(
-        cls, settings: CoordinatorSettings, client_config: Mapping[str, Any], files: CheckpointFiles
-    ) -> Self:
-        """Make the corrections of the coordinator with these settings."""
-        topics = settings.topics_groups, settings.topics_offsets
-        return cls(files, topics, client_config, settings.group.max_record_bytes)
 
     def __enter__(self) -> Self:
         self._thread.start()

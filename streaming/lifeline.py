@@ -25,8 +25,6 @@ from group_coordinator.jobs.serving import CannotListenError
 from group_coordinator.jobs.session import is_one_process
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pyspark.sql import SparkSession
 
 __all__ = ["Lifeline", "Watcher", "refuses"]
@@ -69,9 +67,7 @@ class Lifeline:
             threading.Thread(target=self._accept, name="lifeline", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._server is not None:
             # With a JVM that has died its port is closed.
             with suppress(Py4JError, ConnectionError):

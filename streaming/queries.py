@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from group_coordinator.checkpoints.offset_log import newest_planned
+from group_coordinator.checkpoints.outages import next_batch
 from group_coordinator.jobs.health import Activity
 from group_coordinator.jobs.java_errors import first_line, with_stack
 from group_coordinator.streaming.clock import ClockStoppedError, Progress
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.checkpoints.ledger import Notes
-    from group_coordinator.checkpoints.offset_log import PlannedBatch
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.streaming.clock import Clock
     from group_coordinator.streaming.corrections import Corrections
@@ -138,7 +138,7 @@ class Queries:
             before = newest
             yield reading
             newest = newest_planned(self._files)
-            if _number(newest) - _number(before) <= 1:
+            if next_batch(newest) - next_batch(before) <= 1:
                 break
             reading = Reading(counts_ms=self._settings.clock_max_gap_ms, read_ms=self.noting.resumed_ms)
         yield Reading(catches_up=False)
@@ -241,7 +241,3 @@ class Queries:
 
     def _ticks_caught_up(self) -> int:
         return self._batches.caught_up.get(self._settings.topics_clock, {}).get(0, 0)
-
-
-def _number(planned: PlannedBatch | None) -> int:
-    return -1 if planned is None else planned.batch_id

@@ -183,7 +183,8 @@ def _coordinate(
         check_topics(settings.checkpoint, topic_ids, read_topic_ids(client_config, read))
 
     probes = Probes.of(settings, partitions[settings.topics_requests], client_config)
-    corrections = Corrections.of(settings, client_config, files)
+    compacted = (settings.topics_groups, settings.topics_offsets)
+    corrections = Corrections(files, compacted, client_config, settings.group.max_record_bytes)
     watcher = TopicWatcher(settings, client_config, vitals.metrics.topics)
     with TopicWatch(check) as topics, probes, watcher:
         queries = Queries(
