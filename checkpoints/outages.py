@@ -16,8 +16,6 @@ from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from group_coordinator.checkpoints.ledger import Ledger
     from group_coordinator.checkpoints.offset_log import PlannedBatch
 
@@ -36,25 +34,25 @@ def next_batch(planned: PlannedBatch | None) -> int:
 
 def note_begin(
     ledger: Ledger,
-    resumed: Callable[[], tuple[int, int]],
+    planned: PlannedBatch | None,
+    resumed_ms: int,
+    ahead_ms: int,
     *,
     later_ms: int,
     catches_up: bool = False,
     counts_ms: int = 0,
     closed: bool | None = None,
-) -> Begun:
-    """Note that a query begins, and that there is a coordinator again since the time that `resumed` returns.
+) -> None:
+    """Note that a query begins, and that there is a coordinator again since `resumed_ms`, in log time.
 
-    That is log time, in ms, and by how much it is ahead of this machine's clock. It is asked last: all that
-    takes its time before belongs to the outage. `later_ms`: as `Begun.latest_ms` has it. `catches_up`: the
-    query reads what the log has now. `counts_ms`: how much of the time before it counts, because a
-    coordinator was reading. `closed`: whether it creates no groups; None: as it was. Raises
-    `CheckpointError`. If `resumed` raises, nothing is noted, and the exception goes on.
+    `planned`: the newest batch. `ahead_ms`: how far log time is ahead of this machine's clock. `later_ms`: as
+    `Begun.latest_ms` has it. `catches_up`: the query reads what the log has now. `counts_ms`: how much of the
+    time before it counts, because a coordinator was reading. `closed`: whether it creates no groups; None: as
+    it was. Raises `CheckpointError`.
     """
-    outages, planned = ledger.notes.outages, newest_planned(ledger.files)
+    outages = ledger.notes.outages
     was_closed = bool(outages) and outages[-1].closed
     latest_ms = decided_ms(ledger, planned, later_ms)
-    resumed_ms, ahead_ms = resumed()
     if latest_ms > resumed_ms + later_ms:
         # The clock of the machine that has planned it had jumped.
         latest_ms = watermark_ms(planned)
@@ -69,7 +67,6 @@ def note_begin(
             # Its end is later than all that was read, also where a broker's clock is behind.
             outage = Outage(begin_ms, max(begin_ms + 1, resumed_ms), closes, begun.batch)
     ledger.begin(begun, outage)
-    return begun
 
 
 def decided_ms(ledger: Ledger, planned: PlannedBatch | None, later_ms: int) -> int:

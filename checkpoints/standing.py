@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.checkpoints.offset_log import newest_planned, read_before
+from group_coordinator.checkpoints.offset_log import read_before
 from group_coordinator.checkpoints.outages import decided_ms, next_batch, watermark_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from group_coordinator.checkpoints.ledger import Ledger
+    from group_coordinator.checkpoints.offset_log import PlannedBatch
 
 __all__ = ["note_standstills", "stands_since"]
 
 
 def note_standstills(
     ledger: Ledger,
+    planned: PlannedBatch | None,
     request_topic: str,
     asked_ms: Mapping[int, int],
     times_of: Callable[[Mapping[int, int], Mapping[int, int]], Mapping[int, Sequence[tuple[int, int]]]],
@@ -26,12 +28,12 @@ def note_standstills(
 ) -> list[int]:
     """Note that these partitions take no requests; return those of which it was not known.
 
-    Requests that were not read yet count as of its begin. `asked_ms`: the log time at which each partition
-    was sent the first probe that it has not taken. `times_of`: see `append_times`. `later_ms`: by how much a
-    clock may be ahead. `look_back_ms`: requests of batches that were planned so long before the newest one
-    may be the latest. Raises `CheckpointError`, and what `times_of` raises.
+    Requests that were not read yet count as of its begin. `planned`: the newest batch. `asked_ms`: the log
+    time at which each partition was sent the first probe that it has not taken. `times_of`: see
+    `append_times`. `later_ms`: by how much a clock may be ahead. `look_back_ms`: requests of batches that
+    were planned so long before the newest one may be the latest. Raises `CheckpointError`, and what
+    `times_of` raises.
     """
-    planned = newest_planned(ledger.files)
     begun = set(asked_ms) - ledger.standing.keys()
     if planned is None or not begun:
         return []

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from group_coordinator.checkpoints.files import CheckpointFiles
-    from group_coordinator.checkpoints.ledger import Begun
     from group_coordinator.streaming.clock import Clock
     from group_coordinator.streaming.group_limit import GroupLimit
     from group_coordinator.streaming.metrics import JobMetrics
@@ -72,19 +71,22 @@ class Noting:
             took_ms = (it.end_ms or it.start_ms) - it.start_ms
             self._say(f"request partition {it.partition} takes requests again, after {took_ms / 1000:.1f} s")
 
-    def begin(self, reading: Reading, clock: Clock) -> Begun:
-        """Note that a query begins, and what has passed until now as an outage."""
-        self.resumed_ms = 0
+    def begin(self, reading: Reading, asked_ms: Mapping[int, int], clock: Clock) -> int:
+        """Note that a query begins, and what has passed until now as an outage.
 
-        def resumed() -> tuple[int, int]:
-            # As late as can be. A query that begins long after the clock has stopped would plan a batch
-            # without knowing of the time since.
-            self.resumed_ms = clock.hold(reading.read_ms) if reading.catches_up else clock.resume()
-            return self.resumed_ms, clock.ahead_of_driver_ms
-
-        begun = note_begin(
+        `asked_ms`: the partitions that take no requests, and since when each was asked, in log time. Returns
+        how far log time is ahead of the driver's clock.
+        """
+        planned = newest_planned(self._files)
+        # As late as can be: all that takes its time before belongs to the outage. A query that begins long
+        # after the clock has stopped would plan a batch without knowing of the time since.
+        self.resumed_ms = clock.hold(reading.read_ms) if reading.catches_up else clock.resume()
+        ahead_ms = clock.ahead_of_driver_ms
+        note_begin(
             self.ledger,
-            resumed,
+            planned,
+            self.resumed_ms,
+            ahead_ms,
             later_ms=self._settings.leeway.later_ms,
             catches_up=reading.catches_up,
             counts_ms=reading.counts_ms,
@@ -96,17 +98,11 @@ class Noting:
         if outages and outages[-1].end_ms == self.resumed_ms:
             goes_on = not reading.catches_up or reading.counts_ms > 0
             self._metrics.outage(outages[-1], is_longer=goes_on)
-        return begun
-
-    def begin_standstills(self, asked_ms: Mapping[int, int]) -> None:
-        """Note that these partitions take no requests, before anything more of their groups is decided.
-
-        `asked_ms`: since when each was asked, in log time.
-        """
         topic = self._settings.topics_requests
         config = python_client_config(self._settings.bootstrap_servers, self._settings.kafka)
         for partition in note_standstills(
             self.ledger,
+            planned,
             topic,
             asked_ms,
             partial(append_times, config, topic),
@@ -115,3 +111,4 @@ class Noting:
         ):
             self._say(f"request partition {partition} takes no requests: time stands still for its groups")
         self._metrics.standing.set(len(self.ledger.standing))
+        return ahead_ms

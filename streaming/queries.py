@@ -156,10 +156,9 @@ class Queries:
         now_ms = clock.now_ms
         asked_ms = {it: round(now_ms - ago_ms) for it, ago_ms in self._probes.silent().items()}
         self._corrections.begin(now_ms, runs_again=reading.runs_again)
-        begun = self.noting.begin(reading, clock)
-        self.noting.begin_standstills(asked_ms)
+        ahead_ms = self.noting.begin(reading, asked_ms, clock)
         self._probes.begin(self.noting.ledger.standing.keys())
-        return begun.ahead_ms
+        return ahead_ms
 
     def _begin(self, reading: Reading, ahead_ms: int) -> StreamingQuery:
         self._batches.restart()

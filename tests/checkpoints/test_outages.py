@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.checkpoints.ledger import FILE, Begun, Ledger, Notes
+from group_coordinator.checkpoints.ledger import Begun, Ledger, Notes
+from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.outages import note_begin
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
@@ -26,8 +27,8 @@ def files() -> Any:
 
 def note(files: Any, resumed_ms: int, ahead_ms: int = 0, **choices: Any) -> list[Outage]:
     """All outages once a query begins, as the next coordinator reads them, without the batches' numbers."""
-    begun = note_begin(Ledger.read(files), lambda: (resumed_ms, ahead_ms), later_ms=LATER_MS, **choices)
-    assert begun == notes_in(files).begun[-1]
+    ledger, planned = Ledger.read(files), newest_planned(files)
+    note_begin(ledger, planned, resumed_ms, ahead_ms, later_ms=LATER_MS, **choices)
     return [it._replace(batch=0) for it in notes_in(files).outages]
 
 
@@ -211,31 +212,3 @@ def test_both_are_noted_at_once(files: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert written == [
         Notes((Outage(104_500, 120_000, batch=1),), begun=(Begun(0, 0, LATEST_MS), Begun(1, 0, LATEST_MS)))
     ]
-
-
-def test_what_takes_its_time_before_belongs_to_it(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but the ledger is read before log time is asked for."""
-    plan(files, 0, 101_000)
-    read: list[str] = []
-    known = files.read
-    monkeypatch.setattr(files, "read", lambda name: read.append(name) or known(name))
-
-    def resumed() -> tuple[int, int]:
-        assert "offsets/0" in read
-        read.clear()
-        return 120_000, 0
-
-    note_begin(Ledger.read(files), resumed, later_ms=LATER_MS)
-    assert set(read) == {FILE}
-
-
-def test_a_clock_that_has_stopped_meanwhile_is_no_end(files: Any) -> None:
-    plan(files, 0, 101_000)
-    before = notes_in(files)
-
-    def stopped() -> tuple[int, int]:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        note_begin(Ledger.read(files), stopped, later_ms=LATER_MS)
-    assert notes_in(files) == before

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from group_coordinator.checkpoints.ledger import Begun, Ledger, Notes
+from group_coordinator.checkpoints.offset_log import newest_planned
 from group_coordinator.checkpoints.standing import note_standstills, stands_since
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
 from group_coordinator.coordinator_state.outages import Outage
@@ -46,6 +47,7 @@ class Log:
     def note(self, *partitions: int, asked_ms: int = ASKED_MS) -> list[int]:
         return note_standstills(
             self.ledger,
+            newest_planned(self.files),
             "requests",
             dict.fromkeys(partitions, asked_ms),
             self.times_of,

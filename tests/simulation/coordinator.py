@@ -291,6 +291,7 @@ class Coordinator:
         asked_ms = {partition: round(at_ms) for partition, at_ms in self._times.silent().items()}
         begun = note_standstills(
             self._ledger,
+            newest_planned(self._files),
             TOPIC,
             asked_ms,
             self._append_times,
@@ -454,7 +455,9 @@ class Coordinator:
         now = self._world.now
         note_begin(
             self._ledger,
-            lambda: (now, self._ahead_ms),
+            newest_planned(self._files),
+            now,
+            self._ahead_ms,
             later_ms=self._leeway.later_ms,
             catches_up=self._catches_up,
             counts_ms=counts_ms,

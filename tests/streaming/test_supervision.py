@@ -234,25 +234,26 @@ class Stage:
     def note(
         self,
         ledger: Ledger,
-        resumed: Callable[[], tuple[int, int]],
+        _planned: Any,
+        resumed_ms: int,
+        ahead_ms: int,
         *,
         later_ms: int,
         catches_up: bool,
         counts_ms: int,
         closed: Any,
-    ) -> Begun:
+    ) -> None:
         if error := next(self.noting, None):
             raise error
         assert later_ms == 2_000
-        self.resumed_ms, ahead_ms = resumed()
+        self.resumed_ms = resumed_ms
         self.counted_ms.append(counts_ms)
-        begun = Begun(len(self.queries), ahead_ms, self.resumed_ms if catches_up else LATEST_MS)
-        ledger.begin(begun)
-        return begun
+        ledger.begin(Begun(len(self.queries), ahead_ms, resumed_ms if catches_up else LATEST_MS))
 
     def note_standstills(
         self,
         ledger: Ledger,
+        _planned: Any,
         _topic: str,
         asked_ms: Mapping[int, int],
         _times_of: Any,
@@ -350,10 +351,9 @@ def test_while_time_counts_a_batch_has_the_usual_time_again_once_one_has_ended(s
 
 def test_a_backlog_of_several_batches_is_followed_by_another_look(stage: Stage) -> None:
     """Because much has come while it was read; a little of that time counts."""
-    newest = iter([2, 5, 7, 8])
 
     def plan() -> Any:
-        return planned(next(newest))
+        return planned([2, 5, 7, 8][len(stage.queries)])
 
     def script() -> None:
         stage.queries[-1].isActive = False
@@ -368,6 +368,24 @@ def test_a_backlog_of_several_batches_is_followed_by_another_look(stage: Stage) 
     # Deadlines may be due up to where the look before has read.
     (first, first_ms), (second, second_ms), (third, _) = stage.clock.held
     assert (first, second, third) == (0, first_ms, second_ms)
+
+
+def test_what_takes_its_time_before_a_query_begins_belongs_to_the_outage(stage: Stage) -> None:
+    """The plan is read before log time is asked for."""
+    read_ms: list[int] = []
+
+    def plan() -> Any:
+        read_ms.append(next(stage.times))
+        return planned(7)
+
+    def script() -> None:
+        stage.queries[-1].isActive = False
+        stage.stopping.set()
+
+    stage.script = script
+    stage.planned_now = plan
+    stage.under_test.run()
+    assert read_ms[-1] < stage.resumed_ms
 
 
 def test_the_batch_that_another_one_may_still_write_is_watched_from_before_it_runs_again(
