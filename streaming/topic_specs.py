@@ -43,6 +43,9 @@ __all__ = [
 _HOUR_MS = 3_600_000
 _BATCH_BYTES = 1_048_588
 """Kafka's default of `max.message.bytes`."""
+# Each topic is checked, which also takes a right.
+_READ = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
+_WRITE = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
 
 
 class TopicError(Exception):
@@ -83,22 +86,18 @@ def topic_specs(settings: CoordinatorSettings) -> list[TopicSpec]:
     # Others than the coordinator write there, in batches as large as a topic takes by default.
     batches = {"max.message.bytes": str(max(_BATCH_BYTES, settings.group.max_request_record_bytes))}
     hour, day = _kept_for(_HOUR_MS, _HOUR_MS), _kept_for(24 * _HOUR_MS, _HOUR_MS)
-    # The coordinator checks each, which also takes a right.
-    write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
-    read = (ACLOperation.READ, ACLOperation.DESCRIBE_CONFIGS)
-    both = (ACLOperation.READ, *write)
-    of_requests = settings.requests_partitions
-    probed = settings.probes_enabled
+    both = (ACLOperation.READ, *_WRITE)
+    number, probed = settings.requests_partitions, settings.probes_enabled
     return [
-        TopicSpec(settings.topics_requests, of_requests, requests, day | batches, read, probed=probed),
+        TopicSpec(settings.topics_requests, number, requests, day | batches, _READ, probed=probed),
         TopicSpec(settings.topics_clock, 1, append_time, hour, both, exact_partitions=True),
         *(
-            TopicSpec(topic, settings.responses_partitions, large, hour, write)
+            TopicSpec(topic, settings.responses_partitions, large, hour, _WRITE)
             for topic in settings.response_topics
         ),
         # Read for the metrics, and for what a coordinator that was superseded may still write.
         *picture_specs(settings, ACLOperation.READ),
-        TopicSpec(settings.topics_rejected, 1, large, day, write),
+        TopicSpec(settings.topics_rejected, 1, large, day, _WRITE),
     ]
 
 
@@ -114,12 +113,10 @@ def picture_specs(settings: JobSettings, *operations: ACLOperation) -> list[Topi
     }
     compacted = large | {"cleanup.policy": "compact"}
     week = _kept_for(7 * 24 * _HOUR_MS, 24 * _HOUR_MS)
-    # Each is checked, which also takes a right.
-    write = (ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
     return [
-        TopicSpec(settings.topics_groups, number, compacted, {}, (*operations, *write)),
-        TopicSpec(settings.topics_offsets, number, compacted, {}, (*operations, *write)),
-        TopicSpec(settings.topics_events, number, large, week, write),
+        TopicSpec(settings.topics_groups, number, compacted, {}, (*operations, *_WRITE)),
+        TopicSpec(settings.topics_offsets, number, compacted, {}, (*operations, *_WRITE)),
+        TopicSpec(settings.topics_events, number, large, week, _WRITE),
     ]
 
 

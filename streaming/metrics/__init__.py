@@ -11,6 +11,5 @@ from group_coordinator.streaming.metrics.checkpoint import CheckpointMetrics
 from group_coordinator.streaming.metrics.decisions import DecisionMetrics
 from group_coordinator.streaming.metrics.groups import GroupMetrics
 from group_coordinator.streaming.metrics.job import JobMetrics, Vitals
-from group_coordinator.streaming.metrics.topics import TopicMetrics
 
-__all__ = ["CheckpointMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "TopicMetrics", "Vitals"]
+__all__ = ["CheckpointMetrics", "DecisionMetrics", "GroupMetrics", "JobMetrics", "Vitals"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Counter, Gauge
 
-from group_coordinator.streaming.metrics.topics import TopicMetrics
+from group_coordinator.streaming.watching.report import Report
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -49,7 +49,7 @@ class JobMetrics:
             "group_coordinator_clock_skew_seconds",
             "By how much the clock of the broker that leads the clock topic is ahead of log time.",
         )
-        self.topics = TopicMetrics(registry)
+        self.topics = Report(registry)
 
     def outage(self, outage: Outage, *, is_longer: bool = False) -> None:
         """One is over. `is_longer`: it only went on for so long after the one that was told before."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import time
+from functools import partial
 from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from group_coordinator.streaming.metrics import TopicMetrics
+    from prometheus_client import CollectorRegistry
+
     from group_coordinator.streaming.watching.watch import Watch
 
 __all__ = ["Report"]
@@ -17,23 +22,46 @@ _log = logging.getLogger(__name__)
 
 
 class Report:
-    """Tells each problem once, and once that it is over."""
+    """Tells each problem once, and once that it is over. While nobody watches here all metrics are 0."""
 
-    def __init__(self, metrics: TopicMetrics) -> None:
-        self._metrics = metrics
+    def __init__(self, registry: CollectorRegistry) -> None:
+        gauge = partial(Gauge, registry=registry)
+        self._watched = gauge(
+            "group_coordinator_topics_watched",
+            "Topics that consumer groups name, and brokers are asked about.",
+        )
+        self._unseen = gauge(
+            "group_coordinator_topics_unseen", "Of them, topics that the coordinator may not describe."
+        )
+        self._last = gauge(
+            "group_coordinator_topics_last_watched_timestamp_seconds",
+            "When brokers have told of all topics last, and groups could be told.",
+        )
+        self._written = Counter(
+            "group_coordinator_topic_metadata_written",
+            "Records of topic metadata written to groups.",
+            registry=registry,
+        )
+        self._watches = False
         self._problem: str | None = None
         self._unlisted: str | None = None
         self._has_unseen = self._has_left_out = self._has_untold = False
 
     def begun(self, watch: Watch) -> None:
-        """Watching begins, or begins again after a failure."""
-        self._metrics.begun(len(watch.watched))
+        """Watching begins, or begins again after a failure: nothing has been watched since before that."""
+        self._watched.set(len(watch.watched))
+        if not self._watches:
+            self._watches = True
+            self._last.set(time.time())
 
     def looked(self, watch: Watch, problem: str | None) -> None:
         """A round is over."""
         self.has_problem(problem)
         unseen, left_out = watch.unseen, watch.left_out
-        self._metrics.looked(len(watch.watched), len(unseen), is_complete=problem is None)
+        self._watched.set(len(watch.watched))
+        self._unseen.set(len(unseen))
+        if problem is None:
+            self._last.set(time.time())
         if unseen and not self._has_unseen:
             _log.warning(
                 "%d topics of consumer groups may not be seen, such as %s: grant Describe on them. Their "
@@ -69,11 +97,13 @@ class Report:
 
     def wrote(self, records: int) -> None:
         """So many records are written."""
-        self._metrics.wrote(records)
+        self._written.inc(records)
 
     def ended(self) -> None:
         """Watching ends, or another coordinator does it from now on."""
-        self._metrics.ended()
+        self._watches = False
+        for gauge in (self._watched, self._unseen, self._last):
+            gauge.set(0)
 
     def has_problem(self, problem: str | None) -> None:
         """There is this problem, or none."""

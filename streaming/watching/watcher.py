@@ -13,14 +13,13 @@ from kafka.errors import KafkaError
 
 from group_coordinator.client.messages import message_of
 from group_coordinator.jobs.connection import UnreachableError
-from group_coordinator.streaming.watching.report import Report
 from group_coordinator.streaming.watching.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from group_coordinator.streaming.metrics import TopicMetrics
     from group_coordinator.streaming.settings import CoordinatorSettings
+    from group_coordinator.streaming.watching.report import Report
 
 __all__ = ["TopicWatcher"]
 
@@ -34,10 +33,10 @@ class TopicWatcher:
     """
 
     def __init__(
-        self, settings: CoordinatorSettings, client_config: Mapping[str, Any], metrics: TopicMetrics
+        self, settings: CoordinatorSettings, client_config: Mapping[str, Any], report: Report
     ) -> None:
         self._settings, self._client_config = settings, client_config
-        self._report = Report(metrics)
+        self._report = report
         self._is_active: Callable[[], bool] = _never
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topic-watcher", daemon=True)

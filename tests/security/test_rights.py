@@ -17,10 +17,10 @@ from kafka.admin import ACLOperation, ResourcePattern, ResourceType
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.jobs.kafka_config import python_client_config
-from group_coordinator.streaming.metrics import TopicMetrics
 from group_coordinator.streaming.probes import Probes
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.topic_specs import TopicError, TopicNote, examine_topics, prepare_topics
+from group_coordinator.streaming.watching.report import Report
 from group_coordinator.streaming.watching.watcher import TopicWatcher
 from tests.patience import wait_for
 from tests.security.certificates import make_client_key
@@ -167,7 +167,7 @@ def test_a_topic_of_a_consumer_group_that_may_not_be_seen_is_told_of_once_and_ne
     name = "group_coordinator_topics_"
     with (
         Reader(config, settings.topics_requests) as requests,
-        TopicWatcher(settings, config, TopicMetrics(registry)) as watcher,
+        TopicWatcher(settings, config, Report(registry)) as watcher,
         watcher.during(lambda: True),
     ):
         wait_for(lambda: samples(registry)[f"{name}unseen",] == 1)

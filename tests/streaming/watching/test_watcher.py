@@ -23,9 +23,9 @@ from group_coordinator.coordinator_state.requests.consumer import TopicMetadataR
 from group_coordinator.coordinator_state.responses import GroupPicture, KnownPattern
 from group_coordinator.jobs import topic_questions
 from group_coordinator.jobs.topic_questions import Asking
-from group_coordinator.streaming.metrics import TopicMetrics
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.watching import session, watcher
+from group_coordinator.streaming.watching.report import Report
 from group_coordinator.streaming.watching.watcher import TopicWatcher
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.registry import create_topic, samples
@@ -127,7 +127,7 @@ def registry() -> CollectorRegistry:
 def watching(
     settings: CoordinatorSettings, config: dict[str, Any], registry: CollectorRegistry
 ) -> Iterator[TopicWatcher]:
-    with TopicWatcher(settings, config, TopicMetrics(registry)) as watching:
+    with TopicWatcher(settings, config, Report(registry)) as watching:
         yield watching
 
 
@@ -344,7 +344,7 @@ def test_with_an_interval_of_0_nothing_is_watched(
     settings: CoordinatorSettings, config: dict[str, Any], registry: Any
 ) -> None:
     never = msgspec.structs.replace(settings, topics_watch_interval_ms=0)
-    with TopicWatcher(never, config, TopicMetrics(registry)) as watching, watching.during(yes):
+    with TopicWatcher(never, config, Report(registry)) as watching, watching.during(yes):
         assert "topic-watcher" not in [thread.name for thread in threading.enumerate()]
     assert samples(registry)[LAST] == 0
 
@@ -355,7 +355,7 @@ def test_a_fault_that_nobody_expected_ends_the_thread_which_is_told(
     failed: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
     monkeypatch.setattr(session.Session, "run", lambda _: {}["nothing"])
-    with TopicWatcher(settings, config, TopicMetrics(CollectorRegistry())):
+    with TopicWatcher(settings, config, Report(CollectorRegistry())):
         wait_for(lambda: failed)
     assert failed[0].exc_type is KeyError
     assert failed[0].thread.name == "topic-watcher"
