@@ -18,33 +18,8 @@ import structlog
 from msgspec import UNSET
 from structlog.typing import FilteringBoundLogger
 
+from group_coordinator.coordinator_state import events
 from group_coordinator.coordinator_state.errors import Errors
-from group_coordinator.coordinator_state.events import (
-    AssignmentPropagated,
-    ClockCorrected,
-    Event,
-    GenerationCompleted,
-    GenerationWrapped,
-    GroupCreated,
-    GroupDeleted,
-    GroupTypeChanged,
-    MemberAdded,
-    MemberAway,
-    MemberFenced,
-    MemberReconciled,
-    MemberRejoined,
-    MemberRemoved,
-    OffsetsCommitted,
-    OffsetsDeleted,
-    OffsetsExpired,
-    RebalancePostponed,
-    RequestLate,
-    SessionNearlyExpired,
-    StateChanged,
-    SubscriptionChanged,
-    TargetAssigned,
-    TopicsChanged,
-)
 from group_coordinator.coordinator_state.responses import (
     ConsumerGroupHeartbeatResponse,
     HeartbeatResponse,
@@ -77,30 +52,34 @@ class _Line(NamedTuple):
 _INSTANCE = ("group_instance_id", "client_id")
 _JOIN = ("join_phase_ms", "client_reason")
 # INFO is what changes a group, and can be left on; DEBUG what also comes while nothing changes, or often.
-_LINES: dict[type[Event], _Line] = {
-    GroupCreated: _Line(logging.INFO),
-    StateChanged: _Line(logging.INFO, ("from_", "to", "reason", "cause", "rebalance_ms")),
-    MemberAdded: _Line(logging.INFO, (*_INSTANCE, "client_host", *_JOIN)),
-    MemberRejoined: _Line(logging.DEBUG, (*_INSTANCE, *_JOIN)),
-    MemberRemoved: _Line(logging.INFO, (*_INSTANCE, "reason", "client_reason")),
-    SessionNearlyExpired: _Line(logging.DEBUG, (*_INSTANCE, "session_timeout_ms", "remaining_ms")),
-    MemberFenced: _Line(logging.INFO, (*_INSTANCE, "replaced_by", "client_host", "client_reason")),
-    GenerationCompleted: _Line(logging.INFO, ("protocol_type", "protocol_name", "leader"), ("members",)),
-    GenerationWrapped: _Line(logging.INFO),
-    RebalancePostponed: _Line(logging.INFO, ("until_ms",)),
-    AssignmentPropagated: _Line(logging.DEBUG, ("protocol_type",), ("assignments",)),
-    OffsetsCommitted: _Line(logging.DEBUG, ("client_id", "client_reason"), ("topics",)),
-    OffsetsDeleted: _Line(logging.INFO, ("client_reason",), ("topics",)),
-    OffsetsExpired: _Line(logging.INFO, (), ("topics",)),
-    GroupDeleted: _Line(logging.INFO),
-    RequestLate: _Line(logging.DEBUG, ("partition", "offset", "appended_ms")),
-    ClockCorrected: _Line(logging.INFO, ("partition", "offset", "appended_ms", "shift_ms", "skipped_ms")),
-    GroupTypeChanged: _Line(logging.INFO, ("from_", "to")),
-    TopicsChanged: _Line(logging.INFO, ("metadata_version",), ("topics", "gone")),
-    SubscriptionChanged: _Line(logging.DEBUG, ("group_instance_id", "server_assignor"), ("topics",)),
-    TargetAssigned: _Line(logging.INFO, ("assignment_epoch", "protocol_name"), ("assignments",)),
-    MemberReconciled: _Line(logging.DEBUG, ("group_instance_id", "member_epoch")),
-    MemberAway: _Line(logging.INFO, _INSTANCE),
+_LINES: dict[type[events.Event], _Line] = {
+    events.GroupCreated: _Line(logging.INFO),
+    events.StateChanged: _Line(logging.INFO, ("from_", "to", "reason", "cause", "rebalance_ms")),
+    events.MemberAdded: _Line(logging.INFO, (*_INSTANCE, "client_host", *_JOIN)),
+    events.MemberRejoined: _Line(logging.DEBUG, (*_INSTANCE, *_JOIN)),
+    events.MemberRemoved: _Line(logging.INFO, (*_INSTANCE, "reason", "client_reason")),
+    events.SessionNearlyExpired: _Line(logging.DEBUG, (*_INSTANCE, "session_timeout_ms", "remaining_ms")),
+    events.MemberFenced: _Line(logging.INFO, (*_INSTANCE, "replaced_by", "client_host", "client_reason")),
+    events.GenerationCompleted: _Line(
+        logging.INFO, ("protocol_type", "protocol_name", "leader"), ("members",)
+    ),
+    events.GenerationWrapped: _Line(logging.INFO),
+    events.RebalancePostponed: _Line(logging.INFO, ("until_ms",)),
+    events.AssignmentPropagated: _Line(logging.DEBUG, ("protocol_type",), ("assignments",)),
+    events.OffsetsCommitted: _Line(logging.DEBUG, ("client_id", "client_reason"), ("topics",)),
+    events.OffsetsDeleted: _Line(logging.INFO, ("client_reason",), ("topics",)),
+    events.OffsetsExpired: _Line(logging.INFO, (), ("topics",)),
+    events.GroupDeleted: _Line(logging.INFO),
+    events.RequestLate: _Line(logging.DEBUG, ("partition", "offset", "appended_ms")),
+    events.ClockCorrected: _Line(
+        logging.INFO, ("partition", "offset", "appended_ms", "shift_ms", "skipped_ms")
+    ),
+    events.GroupTypeChanged: _Line(logging.INFO, ("from_", "to")),
+    events.TopicsChanged: _Line(logging.INFO, ("metadata_version",), ("topics", "gone")),
+    events.SubscriptionChanged: _Line(logging.DEBUG, ("group_instance_id", "server_assignor"), ("topics",)),
+    events.TargetAssigned: _Line(logging.INFO, ("assignment_epoch", "protocol_name"), ("assignments",)),
+    events.MemberReconciled: _Line(logging.DEBUG, ("group_instance_id", "member_epoch")),
+    events.MemberAway: _Line(logging.INFO, _INSTANCE),
 }
 # Refusals by which a client learns how it has to go on, as happens in every rebalance.
 _ORDINARY = frozenset({Errors.REBALANCE_IN_PROGRESS, Errors.MEMBER_ID_REQUIRED})
