@@ -239,7 +239,7 @@ class Clock:
             time_ms = self._keeper.coming_ms(at_ms, self._caught_up(), unwritten_ms, is_quiet=leeway_ms > 0)
         appended = self._writer.write(time_ms, leeway_ms, last=last)
         known = _now()
-        self._log_time.appended(sent, appended.at_ms, known)
+        self._log_time.appended(sent, appended.timestamp, known)
         if is_first:
             self._first_offset = appended.offset
             at_ms = self._log_time.at(known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from kafka import KafkaProducer
@@ -17,16 +17,9 @@ if TYPE_CHECKING:
 
     from kafka.producer.future import RecordMetadata
 
-__all__ = ["Appended", "TickWriter"]
+__all__ = ["TickWriter"]
 
 _FIRST_TICK_S = 20
-
-
-class Appended(NamedTuple):
-    """A tick is in the log: its offset, and when that was by the broker's clock, in ms."""
-
-    offset: int
-    at_ms: int
 
 
 class TickWriter:
@@ -70,8 +63,11 @@ class TickWriter:
         since = self._since
         return 0 if since is None else round((time.monotonic() - since) * 1000)
 
-    def write(self, time_ms: int, leeway_ms: int, *, last: bool = False) -> Appended:
-        """Write one; see `Tick` for what it says. Raises `KafkaError` if it takes too long, or cannot be."""
+    def write(self, time_ms: int, leeway_ms: int, *, last: bool = False) -> RecordMetadata:
+        """Write one; see `Tick` for what it says. Returns its offset and its time by the broker's clock.
+
+        Raises `KafkaError` if it takes too long, or cannot be.
+        """
         self._number += 1
         is_first = self._number == 1
         self._since = None if is_first else time.monotonic()
@@ -86,7 +82,7 @@ class TickWriter:
         future = self._producer.send(self._topic, msgspec.json.encode(tick))
         appended: RecordMetadata = future.get(timeout=_FIRST_TICK_S if is_first else self._longest_ms / 1000)
         self._since = None
-        return Appended(appended.offset, appended.timestamp)
+        return appended
 
     def close(self, *, patiently: bool) -> None:
         """Close the connections. `patiently`: what is on its way may still arrive."""
