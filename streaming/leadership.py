@@ -82,6 +82,7 @@ class Leadership:
         stopping: StopEvent,
     ) -> None:
         self.coordinator = coordinator
+        self._bootstrap_servers = settings.bootstrap_servers
         self._quiet_s = _quiet_s(settings)
         self._stands_by = settings.standby
         self._vitals = vitals
@@ -108,10 +109,19 @@ class Leadership:
         # Spark has taken longer to start than a tick takes to come.
         look_s = 0.0
         while not self.stopping.is_set():
-            ticks.poll(look_s)
+            try:
+                ticks.poll(look_s)
+                rival = self._rival(ticks)
+            except KafkaError as error:
+                if not (standing_by_for and error.retriable):
+                    raise
+                # It was there, so it will be again.
+                self._say(f"waiting for Kafka at {self._bootstrap_servers}: {error}")
+                self._vitals.health.does(Activity.WAITING_FOR_KAFKA)
+                self.stopping.wait(_LOOK_S)
+                continue
             look_s = _LOOK_S
-            rival = ticks.running(self._quiet_s)
-            if rival is None or rival.coordinator == self.coordinator or self._has_ended(rival, ticks):
+            if rival is None:
                 if standing_by_for:
                     self._vitals.health.does(Activity.STARTING)
                     self._vitals.metrics.standby.set(0)
@@ -127,6 +137,13 @@ class Leadership:
             if standing_by_for:
                 self._check_jvm()
                 self._vitals.health.does(Activity.WARM if self._warmth.is_warm else Activity.STANDING_BY)
+
+    def _rival(self, ticks: TickReader) -> Tick | None:
+        """The newest tick of another coordinator that runs; None if none does."""
+        rival = ticks.running(self._quiet_s)
+        if rival is None or rival.coordinator == self.coordinator or self._has_ended(rival, ticks):
+            return None
+        return rival
 
     def _has_ended(self, rival: Tick, ticks: TickReader) -> bool:
         if rival.alive_at is None:

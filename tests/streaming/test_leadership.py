@@ -8,7 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailedError
 
+from group_coordinator.jobs.health import Activity
 from group_coordinator.streaming.leadership import Leadership
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.ticks import Tick
@@ -52,6 +54,55 @@ def silence_it_waits_for(
     )
     leadership.await_turn(ticks)
     return float(ticks.silent_s)
+
+
+class Away(Ticks):
+    """Kafka is away after some looks at ticks that go on, and then they are over."""
+
+    is_live = True
+
+    def __init__(self, newest: Tick, error: KafkaError) -> None:
+        super().__init__(newest, 0.0)
+        self._answers: list[Tick | KafkaError | None] = [newest, error, error, newest, None]
+
+    def running(self, quiet_s: float) -> Tick | None:
+        answer = self._answers.pop(0)
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
+
+
+def stand_by(error: KafkaError) -> tuple[list[str], list[Activity]]:
+    """What a standby says and does while Kafka is away."""
+    settings = CoordinatorSettings.load(
+        None, {}, {"bootstrap.servers": "b:9092", "checkpoint": "c", "standby": True}
+    )
+    said: list[str] = []
+    done: list[Activity] = []
+    metrics = SimpleNamespace(standby=SimpleNamespace(set=lambda _: None))
+    vitals: Any = SimpleNamespace(health=SimpleNamespace(does=done.append), metrics=metrics)
+    warmth: Any = SimpleNamespace(begin=lambda _: None, end=lambda: None, is_warm=False)
+    stopping: Any = threading.Event()
+    ticks: Any = Away(Tick(tick=7, coordinator="host:1"), error)
+    leadership = Leadership(settings, "host:2", vitals, lambda: None, warmth, None, said.append, stopping)
+    leadership.await_turn(ticks)
+    return said, done
+
+
+def test_a_standby_waits_for_kafka_as_a_coordinator_does() -> None:
+    said, done = stand_by(KafkaTimeoutError("nobody answers"))
+    assert said == [
+        "standing by: host:1 is the coordinator of these topics",
+        *["waiting for Kafka at b:9092: KafkaTimeoutError: nobody answers"] * 2,
+        "host:1 has ended: taking over",
+    ]
+    waiting = [Activity.WAITING_FOR_KAFKA] * 2
+    assert done == [Activity.STANDING_BY, *waiting, Activity.STANDING_BY, Activity.STARTING]
+
+
+def test_a_standby_that_may_not_read_ticks_any_more_ends() -> None:
+    with pytest.raises(TopicAuthorizationFailedError):
+        stand_by(TopicAuthorizationFailedError("coordinator.clock"))
 
 
 @pytest.fixture
