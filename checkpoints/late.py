@@ -7,6 +7,7 @@ event says so (`RequestLate`), and a replay reads it.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from group_coordinator.checkpoints.times import append_times
@@ -71,7 +72,7 @@ def read_late_times(
     begins = {it: start.get(it, 0) for it in end}
     ends = {it: min(begins[it] + _LOOKED_AT, end[it]) for it in end}
     times = append_times(client_config, request_topic, begins, ends).values()
-    first_ms = min((time_ms for of_partition in times for _, time_ms in of_partition), default=0)
+    first_ms = min(chain.from_iterable(times), default=0)
     since_ms = max(min(first_ms, since_ms) - _DIFFER_MS, 0)
     told: list[Mapping[str, Any]] = []
     with EventReader(since_ms=since_ms, events_topic=events_topic, **client_config) as events:

@@ -8,10 +8,11 @@ from group_coordinator.checkpoints.offset_log import read_before
 from group_coordinator.checkpoints.outages import decided_ms, next_batch, watermark_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from group_coordinator.checkpoints.ledger import Ledger
     from group_coordinator.checkpoints.offset_log import PlannedBatch
+    from group_coordinator.coordinator_state.outages import Outage
 
 __all__ = ["note_standstills", "stands_since"]
 
@@ -21,7 +22,7 @@ def note_standstills(
     planned: PlannedBatch | None,
     request_topic: str,
     asked_ms: Mapping[int, int],
-    times_of: Callable[[Mapping[int, int], Mapping[int, int]], Mapping[int, Sequence[tuple[int, int]]]],
+    times_of: Callable[[Mapping[int, int], Mapping[int, int]], Mapping[int, Iterable[int]]],
     *,
     later_ms: int,
     look_back_ms: int,
@@ -47,10 +48,10 @@ def note_standstills(
         # The watermark may be of before the standstill before, if no batch has ended since.
         ends = [it.end_ms or 0 for it in ledger.notes.standstills if it.partition == partition]
         begins[partition] = stands_since(
-            [time_ms for _, time_ms in times.get(partition, [])],
+            times.get(partition, []),
             min(asked_ms[partition] + later_ms, newest_ms),
             max([watermark_ms(planned), *ends]),
-            [(it.start_ms, it.end_ms) for it in ledger.notes.outages],
+            ledger.notes.outages,
         )
     ledger.begin_standstills(begins, next_batch(planned))
     return sorted(begins)
@@ -60,9 +61,7 @@ _LEAST = 100
 """The last record of a partition may be followed by markers of its writer's transactions."""
 
 
-def stands_since(
-    times: Iterable[int], latest_ms: int, reached_ms: int, spans: Iterable[tuple[int, int]]
-) -> int:
+def stands_since(times: Iterable[int], latest_ms: int, reached_ms: int, outages: Iterable[Outage]) -> int:
     """The time after which nothing was decided of a partition that takes no requests.
 
     That is the time of the newest request, and not before `reached_ms`. If it lies in an outage it
@@ -73,10 +72,9 @@ def stands_since(
         latest_ms: none can have come later. If one seems to have, its clock is wrong, and nobody knows here
             when it came.
         reached_ms: the watermark of the next batch, or the end of the standstill before if that is later.
-        spans: outages, from when to when.
     """
     read_ms = max([reached_ms, *(it for it in times if it <= latest_ms)])
-    for start_ms, end_ms in sorted(spans):
-        if start_ms <= read_ms < end_ms:
-            read_ms = end_ms
+    for outage in sorted(outages):
+        if outage.start_ms <= read_ms < outage.end_ms:
+            read_ms = outage.end_ms
     return read_ms

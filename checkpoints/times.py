@@ -20,13 +20,13 @@ __all__ = ["append_times", "readable_ends"]
 
 def append_times(
     client_config: Mapping[str, Any], topic: str, begins: Mapping[int, int], ends: Mapping[int, int]
-) -> dict[int, list[tuple[int, int]]]:
-    """Offsets and append times of a topic's records from `begins` to before `ends`, by partition.
+) -> dict[int, list[int]]:
+    """The append times of a topic's records from `begins` to before `ends`, by partition.
 
     Records that are gone are left out, and so are probes: nothing is decided about them. Raises `KafkaError`.
     """
     partitions = {TopicPartition(topic, it): end for it, end in ends.items()}
-    times: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    times: defaultdict[int, list[int]] = defaultdict(list)
     consumer, first = consumer_of(client_config, partitions)
     try:
         unread = {each: end for each, end in partitions.items() if first[each] < end}
@@ -39,9 +39,7 @@ def append_times(
             for partition, records in consumer.poll(timeout_ms=100).items():
                 end = partitions[partition]
                 times[partition.partition] += [
-                    (it.offset, it.timestamp)
-                    for it in records
-                    if it.offset < end and not is_probe(it.key, it.value)
+                    it.timestamp for it in records if it.offset < end and not is_probe(it.key, it.value)
                 ]
     finally:
         consumer.close()

@@ -118,7 +118,7 @@ def examine(settings: CoordinatorSettings, ports: Mapping[str, Callable[[], obje
 def _look(subject: str, look: Callable[[], str]) -> Finding:
     try:
         return Finding(subject, Verdict.OK, look())
-    except _Noted as note:
+    except (_Noted, TopicNote) as note:
         return Finding(subject, Verdict.NOTE, str(note))
     except (
         CheckpointError,
@@ -215,11 +215,9 @@ def _brokers(settings: CoordinatorSettings) -> str:
 
 
 def _topic(told: str | TopicNote | TopicError) -> str:
-    if isinstance(told, TopicError):
-        raise told
-    if isinstance(told, TopicNote):
-        raise _Noted(told.told)
-    return told
+    if isinstance(told, str):
+        return told
+    raise told
 
 
 def _coordinator(settings: CoordinatorSettings) -> str:
@@ -237,9 +235,7 @@ def _clocks(client_config: Mapping[str, Any], topics: Mapping[str, Topic]) -> st
         ends = readable_ends(client_config, name, range(topic.partitions))
         begins = {partition: end - _LOOKED_BACK for partition, end in ends.items()}
         found = append_times(client_config, name, begins, ends)
-        newest += [
-            (max(at_ms for _, at_ms in times), name, partition) for partition, times in found.items() if times
-        ]
+        newest += [(max(times), name, partition) for partition, times in found.items() if times]
     if not newest:
         raise _Noted("there is no record yet whose time could be compared")
     at_ms, name, partition = max(newest)

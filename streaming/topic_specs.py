@@ -52,10 +52,8 @@ class TopicError(Exception):
     """Topics are missing, unsuitable or out of reach; the message is one line and says what to do."""
 
 
-class TopicNote(NamedTuple):
-    """A topic can be used, and `told` says what the coordinator does not do with it."""
-
-    told: str
+class TopicNote(Exception):  # noqa: N818 - not an error
+    """A topic can be used, and the message says what the coordinator does not do with it."""
 
 
 class TopicSpec(NamedTuple):

@@ -36,12 +36,10 @@ class Log:
         plan(files, 5, 50_500, 10, 10, watermark_ms=49_000)
         commit(files, 5, WATERMARK_MS)
 
-    def times_of(
-        self, begins: Mapping[int, int], ends: Mapping[int, int]
-    ) -> dict[int, Sequence[tuple[int, int]]]:
+    def times_of(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, Sequence[int]]:
         """As `append_times`, which leaves out partitions in which there is nothing."""
         self.asked.append((begins, ends))
-        times = {it: list(enumerate(self.times_ms[it]))[max(begins[it], 0) : ends[it]] for it in ends}
+        times = {it: self.times_ms[it][max(begins[it], 0) : ends[it]] for it in ends}
         return {partition: each for partition, each in times.items() if each}
 
     def note(self, *partitions: int, asked_ms: int = ASKED_MS) -> list[int]:
@@ -193,9 +191,9 @@ def test_a_request_is_no_later_than_the_first_probe_that_was_not_taken(
 @pytest.mark.parametrize(
     ("read_ms", "since_ms"), [(50_999, 50_999), (51_000, 53_000), (52_500, 53_000), (53_000, 53_000)]
 )
-def test_spans_are_those_of_before(read_ms: int, since_ms: int) -> None:
-    spans = [(52_000, 53_000), (51_000, 52_000), (60_000, 61_000)]
-    assert stands_since([read_ms], ASKED_MS + LATER_MS, WATERMARK_MS, spans) == since_ms
+def test_outages_are_those_of_before(read_ms: int, since_ms: int) -> None:
+    outages = [Outage(52_000, 53_000), Outage(51_000, 52_000), Outage(60_000, 61_000)]
+    assert stands_since([read_ms], ASKED_MS + LATER_MS, WATERMARK_MS, outages) == since_ms
 
 
 @pytest.mark.parametrize(("seems_ms", "begins_ms"), [(54_000, 54_000), (54_001, WATERMARK_MS)])

@@ -135,7 +135,7 @@ def test_without_the_right_to_write_probes_nobody_watches_and_that_is_said(
     notes = {name: told for name, told in examined.items() if isinstance(told, TopicNote)}
     assert not [told for told in examined.values() if isinstance(told, TopicError)]
     assert notes.keys() == {"coordinator.requests"}
-    assert notes["coordinator.requests"].told.startswith("Write is not allowed, so nobody watches ")
+    assert str(notes["coordinator.requests"]).startswith("Write is not allowed, so nobody watches ")
 
     with Probes.of(settings, 4, config) as probes:
         wait_for(lambda: len(probes._times) == 0)

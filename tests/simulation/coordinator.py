@@ -307,13 +307,11 @@ class Coordinator:
             self._know()
             self._world.note("coordinator", "lets time stand still since {}", begin)
 
-    def _append_times(
-        self, begins: Mapping[int, int], ends: Mapping[int, int]
-    ) -> dict[int, list[tuple[int, int]]]:
-        """Offsets and append times, as `append_times` reads them."""
+    def _append_times(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, list[int]]:
+        """Append times, as `append_times` reads them."""
         return {
             partition: [
-                (it.offset, it.timestamp_ms)
+                it.timestamp_ms
                 for it in self._world.log.records
                 if it.partition == partition and begins[partition] <= it.offset < end
             ]
