@@ -15,8 +15,6 @@ from group_coordinator.coordinator_state.log import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafka.consumer.fetcher import ConsumerRecord
-
 __all__ = ["read_requests"]
 
 _POLL_MS = 1_000
@@ -61,12 +59,10 @@ def _timed(
     while consumer.position(partition) < end:
         for polled in consumer.poll(timeout_ms=_POLL_MS).get(partition, ()):
             if polled.offset < end:
-                record = _record(polled)
+                record = Record(
+                    polled.topic, polled.partition, polled.offset, polled.timestamp, polled.key, polled.value
+                )
                 if record.is_probe:
                     continue
                 time_ms = max(time_ms, record.timestamp_ms)
                 yield time_ms, record.partition, record.offset, record
-
-
-def _record(record: ConsumerRecord) -> Record:
-    return Record(record.topic, record.partition, record.offset, record.timestamp, record.key, record.value)

@@ -103,7 +103,7 @@ class Watcher:
         self._address: str | None = None
         self._connection: socket.socket | None = None
 
-    def has_ended(self, address: str | None) -> bool:
+    def has_ended(self, address: str) -> bool:
         """Whether the process there has ended for sure. It has to have been there before."""
         if address != self._address:
             self.close()
@@ -138,10 +138,8 @@ def refuses(address: str) -> bool:
     return False
 
 
-def _connect(address: str | None) -> socket.socket | None:
+def _connect(address: str) -> socket.socket | None:
     """A connection; None if there is no way. Raises `ConnectionRefusedError` if nobody listens there."""
-    if address is None:
-        return None
     host, _, port = address.rpartition(":")
     try:
         return socket.create_connection((host, int(port)), _CONNECT_S)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "QUERY_NAME",
-    "decisions",
     "per_group",
     "read_log",
     "read_topics",
@@ -68,7 +67,7 @@ def start_query(
     A batch that is planned and not committed comes first. `catches_up`: the query ends with what the log has
     when it begins to read.
     """
-    rows = decisions(read_log(spark, settings), arguments, count)
+    rows = per_group(read_log(spark, settings), StatefulFunction(arguments, count))
     stream = writing(rows, settings, QUERY_NAME, settings.checkpoint)
     if catches_up:
         stream = stream.trigger(availableNow=True)
@@ -159,11 +158,6 @@ def read_topics(
         .options(**kafka_options(settings))
     )
     return (source if most is None else source.option("maxOffsetsPerTrigger", most)).load()
-
-
-def decisions(log: DataFrame, arguments: FunctionArguments, count: Callable[[StepResult], None]) -> DataFrame:
-    """Return the coordinator's decisions about `log`, as rows for Kafka's sink."""
-    return per_group(log, StatefulFunction(arguments, count))
 
 
 def per_group(log: DataFrame, function: Callable[..., Iterator[pd.DataFrame]]) -> DataFrame:

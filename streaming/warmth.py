@@ -24,8 +24,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from group_coordinator.jobs.java_errors import first_line
 from group_coordinator.jobs.session import is_one_process
-from group_coordinator.streaming.function import FunctionArguments
-from group_coordinator.streaming.query import decisions, read_topics, requests_of, writing
+from group_coordinator.streaming.function import FunctionArguments, StatefulFunction
+from group_coordinator.streaming.query import per_group, read_topics, requests_of, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -222,7 +222,7 @@ def _about_nothing(
     # Nobody is to read of these decisions, neither in topics nor in the log.
     quiet = msgspec.structs.replace(settings, log_level="error")
     arguments = FunctionArguments.of(quiet, b"warm-up", partitions)
-    rows = decisions(requests_of(log, settings), arguments, _ignore)
+    rows = per_group(requests_of(log, settings), StatefulFunction(arguments, _ignore))
     return rows.where(F.col("topic") == "")
 
 
