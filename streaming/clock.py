@@ -18,8 +18,7 @@ from kafka.errors import KafkaError
 
 from group_coordinator.streaming.log_time import LogTime, Moment
 from group_coordinator.streaming.schedule import Schedule
-from group_coordinator.streaming.tick_writer import TickWriter
-from group_coordinator.streaming.ticks import TickReader
+from group_coordinator.streaming.ticks import TickReader, TickWriter
 from group_coordinator.streaming.timekeeper import Timekeeper
 from group_coordinator.streaming.timers import Timers
 
