@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -30,7 +29,7 @@ from group_coordinator.jobs.lookups import SOON
 from group_coordinator.streaming.overtaken import Overtaken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.streaming.overtaken import Correction
@@ -50,15 +49,25 @@ _SEND_MS = 10_000
 class Corrections:
     """Watches and corrects in a thread, while the context is open.
 
-    `files`: of the checkpoint. `topics`: the compacted ones. `largest`: bytes that a record may have.
+    Args:
+        files: of the checkpoint.
+        topics: the compacted ones.
+        client_config: for kafka-python.
+        largest: bytes that a record may have.
+        is_active: whether this is the active coordinator; only that one writes.
     """
 
     def __init__(
-        self, files: CheckpointFiles, topics: Sequence[str], client_config: Mapping[str, Any], largest: int
+        self,
+        files: CheckpointFiles,
+        topics: Sequence[str],
+        client_config: Mapping[str, Any],
+        largest: int,
+        is_active: Callable[[], bool],
     ) -> None:
         self._files, self._topics = files, topics
         self._client_config, self._largest = client_config, largest
-        self._is_active: Callable[[], bool] = _never
+        self._is_active = is_active
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._stopping = threading.Event()
@@ -81,15 +90,6 @@ class Corrections:
         self._stopping.set()
         self._wanted.set()
         self._thread.join()
-
-    @contextmanager
-    def during(self, is_active: Callable[[], bool]) -> Iterator[None]:
-        """Write only while the context is open, and `is_active`: another coordinator may have taken over."""
-        self._is_active = is_active
-        try:
-            yield
-        finally:
-            self._is_active = _never
 
     def begin(self, now_ms: int, *, runs_again: bool) -> None:
         """Take in that a query begins, at log time `now_ms`.
@@ -231,7 +231,3 @@ def _by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
     for partition, end in ends.items():
         by_topic.setdefault(partition.topic, {})[partition.partition] = end
     return by_topic
-
-
-def _never() -> bool:
-    return False

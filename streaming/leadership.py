@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from kafka.errors import KafkaError
@@ -15,9 +15,10 @@ from group_coordinator.streaming.lifeline import Watcher, refuses
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from group_coordinator.jobs.signals import StopEvent
+    from group_coordinator.streaming.clock import Clock
     from group_coordinator.streaming.metrics import Vitals
     from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.ticks import Tick
@@ -92,6 +93,22 @@ class Leadership:
         self._watcher = Watcher()
         self._say = say
         self.stopping = stopping
+        self._clock: Clock | None = None
+        """While this is the active coordinator."""
+
+    @contextmanager
+    def leading(self, clock: Clock) -> Iterator[None]:
+        """Take in that this is the active coordinator while the context is open, and that clock ticks."""
+        self._clock = clock
+        try:
+            yield
+        finally:
+            self._clock = None
+
+    def is_active(self) -> bool:
+        """Whether this is the active coordinator: another one may have taken over, as its clock finds out."""
+        clock = self._clock
+        return clock is not None and clock.failure is None
 
     def await_turn(self, ticks: TickReader) -> None:
         """Return when no other coordinator of these topics runs, or when asked to stop.

@@ -184,10 +184,11 @@ def _coordinate(
 
     probes = Probes.of(settings, partitions[settings.topics_requests], client_config)
     compacted = (settings.topics_groups, settings.topics_offsets)
-    corrections = Corrections(files, compacted, client_config, settings.group.max_record_bytes)
-    watcher = TopicWatcher(settings, client_config, vitals.metrics.topics)
-    with TopicWatch(check) as topics, probes, watcher:
+    largest, is_active = settings.group.max_record_bytes, leadership.is_active
+    corrections = Corrections(files, compacted, client_config, largest, is_active)
+    watcher = TopicWatcher(settings, client_config, vitals.metrics.topics, is_active)
+    with TopicWatch(check) as topics, probes, watcher, corrections:
         queries = Queries(
             settings, files, start, vitals, topics, probes, corrections, leadership.stopping, say
         )
-        Supervision(settings, spark, leadership, vitals.health, corrections, watcher, queries, say).run()
+        Supervision(settings, spark, leadership, vitals.health, queries, say).run()

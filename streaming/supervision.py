@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from group_coordinator.jobs.health import Health
-    from group_coordinator.streaming.corrections import Corrections
     from group_coordinator.streaming.leadership import Leadership
     from group_coordinator.streaming.queries import Queries
     from group_coordinator.streaming.settings import CoordinatorSettings
-    from group_coordinator.streaming.watching.watcher import TopicWatcher
 
 __all__ = ["Supervision"]
 
@@ -40,10 +38,7 @@ _LOOK_S = 0.2
 
 
 class Supervision:
-    """Runs queries of one checkpoint until asked to stop.
-
-    Only while a clock ticks `corrections` are made, and does the `watcher` of topics write to groups.
-    """
+    """Runs queries of one checkpoint until asked to stop."""
 
     def __init__(
         self,
@@ -51,8 +46,6 @@ class Supervision:
         spark: SparkSession,
         leadership: Leadership,
         health: Health,
-        corrections: Corrections,
-        watcher: TopicWatcher,
         queries: Queries,
         say: Callable[[str], None],
     ) -> None:
@@ -62,8 +55,6 @@ class Supervision:
         self._leadership = leadership
         self._stopping = leadership.stopping
         self._health = health
-        self._corrections = corrections
-        self._watcher = watcher
         self._queries = queries
         self._say = say
         self._look_from: int | None = None
@@ -71,12 +62,11 @@ class Supervision:
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
-        with self._corrections:
+        with self._waiting_for_kafka():
+            self._run_once()
+        while not self._stopping.is_set():
             with self._waiting_for_kafka():
-                self._run_once()
-            while not self._stopping.is_set():
-                with self._waiting_for_kafka():
-                    self._run_again()
+                self._run_again()
 
     def _run_again(self) -> None:
         with TickReader(self._settings.topics_clock, self._client_config, self._look_from) as ticks:
@@ -103,11 +93,7 @@ class Supervision:
         """Run until asked to stop, or until a new clock has to begin."""
         self._health.does(Activity.STARTING)
         self._queries.prepare()
-        with (
-            self._new_clock() as clock,
-            self._corrections.during(lambda: clock.failure is None),
-            self._watcher.during(lambda: clock.failure is None),
-        ):
+        with self._new_clock() as clock, self._leadership.leading(clock):
             reason = self._queries.run(clock)
             query = self._queries.newest
             if query is not None and reason is None:

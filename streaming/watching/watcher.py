@@ -6,7 +6,7 @@ While it cannot watch, groups go on with what they know, and a metric says since
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka.errors import KafkaError
@@ -16,7 +16,7 @@ from group_coordinator.jobs.connection import UnreachableError
 from group_coordinator.streaming.watching.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.watching.report import Report
@@ -27,17 +27,21 @@ _AGAIN_S = 2.0
 
 
 class TopicWatcher:
-    """Watches while the context is open, and only `during` the coordinator's turn.
+    """Watches while the context is open, and only while `is_active`, that is, this is the active coordinator.
 
     `client_config`: for kafka-python.
     """
 
     def __init__(
-        self, settings: CoordinatorSettings, client_config: Mapping[str, Any], report: Report
+        self,
+        settings: CoordinatorSettings,
+        client_config: Mapping[str, Any],
+        report: Report,
+        is_active: Callable[[], bool],
     ) -> None:
         self._settings, self._client_config = settings, client_config
         self._report = report
-        self._is_active: Callable[[], bool] = _never
+        self._is_active = is_active
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topic-watcher", daemon=True)
 
@@ -50,15 +54,6 @@ class TopicWatcher:
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
-
-    @contextmanager
-    def during(self, is_active: Callable[[], bool]) -> Iterator[None]:
-        """Watch only while the context is open, and `is_active`: another coordinator may have taken over."""
-        self._is_active = is_active
-        try:
-            yield
-        finally:
-            self._is_active = _never
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -74,13 +69,9 @@ class TopicWatcher:
             session = Session(
                 self._settings,
                 self._client_config,
-                lambda: self._is_active(),  # noqa: PLW0108 - it is another one in each turn
+                self._is_active,
                 self._stopping,
                 self._report,
                 clients,
             )
             session.run()
-
-
-def _never() -> bool:
-    return False

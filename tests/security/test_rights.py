@@ -167,8 +167,7 @@ def test_a_topic_of_a_consumer_group_that_may_not_be_seen_is_told_of_once_and_ne
     name = "group_coordinator_topics_"
     with (
         Reader(config, settings.topics_requests) as requests,
-        TopicWatcher(settings, config, Report(registry)) as watcher,
-        watcher.during(lambda: True),
+        TopicWatcher(settings, config, Report(registry), lambda: True),
     ):
         wait_for(lambda: samples(registry)[f"{name}unseen",] == 1)
         assert samples(registry)[f"{name}watched",] == 2

@@ -15,6 +15,7 @@ from group_coordinator.streaming.corrections import Corrections
 from tests.checkpoints.in_memory import Files
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.registry import create_topic
+from tests.streaming.turn import Turn, yes
 from tests.topics import Reader
 
 pytestmark = pytest.mark.spark
@@ -42,10 +43,16 @@ def write(topics: list[str], bootstrap_servers: str) -> Iterator[Write]:
 
 
 @pytest.fixture
-def make(topics: list[str], bootstrap_servers: str) -> Callable[[], Corrections]:
+def turn() -> Turn:
+    return Turn()
+
+
+@pytest.fixture
+def make(topics: list[str], bootstrap_servers: str, turn: Turn) -> Callable[[], Corrections]:
     """Makes those of one coordinator after the other, with one checkpoint."""
     files: Any = Files()
-    return lambda: Corrections(files, topics, {"bootstrap_servers": bootstrap_servers}, 1 << 20)
+    config = {"bootstrap_servers": bootstrap_servers}
+    return lambda: Corrections(files, topics, config, 1 << 20, turn.is_active)
 
 
 @pytest.fixture
@@ -66,16 +73,12 @@ def standing(reader: Reader) -> dict[tuple[str, bytes], tuple[int | None, bytes 
     return {(record.topic, record.key): (place_in(record.headers), record.value) for record in reader.records}
 
 
-def yes() -> bool:
-    return True
-
-
 def test_late_records_of_the_batch_are_followed_by_the_newest(
-    watching: Corrections, topics: list[str], write: Write, reader: Reader
+    watching: Corrections, turn: Turn, topics: list[str], write: Write, reader: Reader
 ) -> None:
     groups, offsets = topics
     write(4, b"before")
-    with watching.during(yes):
+    with turn.during():
         watching.begin(NOW_MS, runs_again=True)
         # The batch that runs again, and then others.
         for number in (0, 1):
@@ -102,7 +105,7 @@ def test_late_records_of_the_batch_are_followed_by_the_newest(
 
 
 def test_one_that_is_not_active_itself_corrects_nothing(
-    watching: Corrections, topics: list[str], write: Write, reader: Reader
+    watching: Corrections, turn: Turn, topics: list[str], write: Write, reader: Reader
 ) -> None:
     is_active = False
 
@@ -111,7 +114,7 @@ def test_one_that_is_not_active_itself_corrects_nothing(
             write(place, str(place).encode())
 
     seen: list[Any] = []
-    with watching.during(lambda: bool(seen.append(None)) or is_active):
+    with turn.during(lambda: bool(seen.append(None)) or is_active):
         watching.begin(NOW_MS, runs_again=True)
         late()
         # The first and the last of the three look alike.
@@ -125,7 +128,12 @@ def test_one_that_is_not_active_itself_corrects_nothing(
 
 
 def test_it_watches_for_some_time_and_again_when_another_batch_is_expected(
-    watching: Corrections, topics: list[str], write: Write, reader: Reader, monkeypatch: pytest.MonkeyPatch
+    watching: Corrections,
+    turn: Turn,
+    topics: list[str],
+    write: Write,
+    reader: Reader,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(corrections, "_WATCH_S", 0.0)
 
@@ -138,22 +146,22 @@ def test_it_watches_for_some_time_and_again_when_another_batch_is_expected(
         watching.begin(NOW_MS, runs_again=False)
         wait_for(lambda: watching._consumer is None)
 
-    with watching.during(yes):
+    with turn.during():
         once(written=4)
         once(written=8)
 
 
 def test_the_third_coordinator_goes_on_with_what_the_second_one_was_watching(
-    make: Callable[[], Corrections], topics: list[str], write: Write, reader: Reader
+    make: Callable[[], Corrections], turn: Turn, topics: list[str], write: Write, reader: Reader
 ) -> None:
     write(4)
-    with make() as second, second.during(yes):
+    with make() as second, turn.during():
         second.begin(NOW_MS, runs_again=True)
         for place in (5, 6, 7):
             write(place)
         second.begin(NOW_MS, runs_again=False)
     write(8)
-    with make() as third, third.during(yes):
+    with make() as third, turn.during():
         third.begin(NOW_MS + 599_999, runs_again=False)
         # One of the batch of the first one. What the second one has written to the key is no correction.
         write(5)
@@ -203,10 +211,10 @@ def test_nothing_is_written_before_all_is_read_that_was_there(
 
 
 def test_ten_minutes_after_a_takeover_nothing_is_watched(
-    make: Callable[[], Corrections], write: Write
+    make: Callable[[], Corrections], turn: Turn, write: Write
 ) -> None:
-    with make() as second, second.during(yes):
+    with make() as second, turn.during():
         second.begin(NOW_MS, runs_again=True)
-    with make() as third, third.during(yes):
+    with make() as third, turn.during():
         third.begin(NOW_MS + 600_000, runs_again=False)
         assert third._consumer is None

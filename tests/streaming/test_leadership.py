@@ -11,6 +11,7 @@ import pytest
 from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailedError
 
 from group_coordinator.jobs.health import Activity
+from group_coordinator.streaming.clock import ClockStoppedError
 from group_coordinator.streaming.leadership import Leadership
 from group_coordinator.streaming.settings import CoordinatorSettings
 from group_coordinator.streaming.ticks import Tick
@@ -103,6 +104,20 @@ def test_a_standby_waits_for_kafka_as_a_coordinator_does() -> None:
 def test_a_standby_that_may_not_read_ticks_any_more_ends() -> None:
     with pytest.raises(TopicAuthorizationFailedError):
         stand_by(TopicAuthorizationFailedError("coordinator.clock"))
+
+
+def test_a_coordinator_is_the_active_one_while_its_clock_ticks() -> None:
+    nothing: Any = None
+    settings = CoordinatorSettings.load(None, {}, {"bootstrap.servers": "b:9092", "checkpoint": "c"})
+    leadership = Leadership(settings, "host:2", nothing, nothing, nothing, None, nothing, nothing)
+    clock: Any = SimpleNamespace(failure=None)
+    assert not leadership.is_active()
+    with leadership.leading(clock):
+        assert leadership.is_active()
+        clock.failure = ClockStoppedError("another coordinator of these topics has begun")
+        assert not leadership.is_active()
+        clock.failure = None
+    assert not leadership.is_active()
 
 
 @pytest.fixture

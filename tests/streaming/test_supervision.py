@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import Any, Self
@@ -132,15 +132,6 @@ class FakeCorrections:
     def __init__(self, told: list[str]) -> None:
         self._told = told
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def during(self, _is_active: Callable[[], bool]) -> AbstractContextManager[None]:
-        return nullcontext()
-
     def begin(self, _now_ms: int, *, runs_again: bool) -> None:
         self._told.append("runs again" if runs_again else "has run")
 
@@ -172,7 +163,11 @@ class Stage:
         metrics = JobMetrics(CollectorRegistry())
         vitals = Vitals(self.batches, Health(self.batches, 9_000), metrics, self.counts)
         leadership: Any = SimpleNamespace(
-            coordinator="me", alive_at=None, stopping=self.stopping, await_turn=lambda ticks: None
+            coordinator="me",
+            alive_at=None,
+            stopping=self.stopping,
+            await_turn=lambda ticks: None,
+            leading=lambda clock: nullcontext(),
         )
         nothing: Any = None
         self.probes = FakeProbes()
@@ -193,7 +188,6 @@ class Stage:
         monkeypatch.setattr(queries, "Polling", lambda _: polling)
         self.told: list[str] = []
         corrections: Any = FakeCorrections(self.told)
-        watcher: Any = FakeCorrections([])
         under_test = Queries(
             settings,
             self.files,
@@ -206,7 +200,7 @@ class Stage:
             self.said.append,
         )
         self.under_test = Supervision(
-            settings, nothing, leadership, vitals.health, corrections, watcher, under_test, self.said.append
+            settings, nothing, leadership, vitals.health, under_test, self.said.append
         )
 
     def make_clock(self, *arguments: Any) -> FakeClock:

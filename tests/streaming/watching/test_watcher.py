@@ -29,6 +29,7 @@ from group_coordinator.streaming.watching.report import Report
 from group_coordinator.streaming.watching.watcher import TopicWatcher
 from tests.patience import PATIENCE_S, wait_for
 from tests.streaming.registry import create_topic, samples
+from tests.streaming.turn import Turn, yes
 from tests.topics import Reader
 
 pytestmark = pytest.mark.spark
@@ -126,9 +127,11 @@ def registry() -> CollectorRegistry:
 @pytest.fixture
 def watching(
     settings: CoordinatorSettings, config: dict[str, Any], registry: CollectorRegistry
-) -> Iterator[TopicWatcher]:
-    with TopicWatcher(settings, config, Report(registry)) as watching:
-        yield watching
+) -> Iterator[Turn]:
+    """The turn of a coordinator whose watcher watches."""
+    turn = Turn()
+    with TopicWatcher(settings, config, Report(registry), turn.is_active):
+        yield turn
 
 
 def topic_id(admin: KafkaAdminClient, name: str) -> str:
@@ -136,15 +139,11 @@ def topic_id(admin: KafkaAdminClient, name: str) -> str:
     return topic_id_of(described)
 
 
-def yes() -> bool:
-    return True
-
-
 def test_a_group_follows_a_topic_that_is_made_grows_is_deleted_and_made_again(
-    watching: TopicWatcher, group: Group, admin: KafkaAdminClient, bootstrap_servers: str, registry: Any
+    watching: Turn, group: Group, admin: KafkaAdminClient, bootstrap_servers: str, registry: Any
 ) -> None:
     other = create_topic(bootstrap_servers, 1)
-    with watching.during(yes):
+    with watching.during():
         name = f"{other}.followed"
         group.name(name, other)
         wait_for(lambda: group.knows(other) == (topic_id(admin, other), 1))
@@ -171,7 +170,7 @@ def test_a_group_follows_a_topic_that_is_made_grows_is_deleted_and_made_again(
 
 
 def test_a_pattern_that_is_left_to_the_watcher_matches_topics_as_they_come(
-    watching: TopicWatcher, group: Group, admin: KafkaAdminClient, caplog: pytest.LogCaptureFixture
+    watching: Turn, group: Group, admin: KafkaAdminClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     prefix = f"by-pattern-{group.group_id}"
     first, second = f"{prefix}.first", f"{prefix}.second"
@@ -188,7 +187,7 @@ def test_a_pattern_that_is_left_to_the_watcher_matches_topics_as_they_come(
         return [msgspec.json.decode(each.value, type=TopicMetadataRequest) for each in read]
 
     pattern = f"{prefix}[.].*"
-    with watching.during(yes):
+    with watching.during():
         known = [KnownPattern(pattern=pattern), KnownPattern(pattern=pattern, user="alice")]
         group.show(patterns=[*known, KnownPattern(pattern="(")])
         wait_for(lambda: told(pattern))
@@ -205,7 +204,7 @@ def test_a_pattern_that_is_left_to_the_watcher_matches_topics_as_they_come(
 
 
 def test_one_whose_turn_it_is_not_writes_nothing(
-    watching: TopicWatcher,
+    watching: Turn,
     group: Group,
     admin: KafkaAdminClient,
     settings: CoordinatorSettings,
@@ -218,14 +217,14 @@ def test_one_whose_turn_it_is_not_writes_nothing(
         wait_for(lambda: len(asked) > 5)
         assert group.knows(name) == (None, 0)
         assert samples(registry)[WATCHED] == samples(registry)[LAST] == 0
-    with watching.during(yes):
+    with watching.during():
         wait_for(lambda: group.knows(name) == (topic_id(admin, name), 2))
 
 
 def test_groups_that_are_of_the_classic_protocol_or_gone_are_left_alone(
-    watching: TopicWatcher, group: Group, registry: Any, settings: CoordinatorSettings
+    watching: Turn, group: Group, registry: Any, settings: CoordinatorSettings
 ) -> None:
-    with watching.during(yes):
+    with watching.during():
         group.name(settings.topics_groups)
         wait_for(lambda: samples(registry)[WATCHED] == 1)
         # No picture, and one of another group: they change nothing.
@@ -241,7 +240,7 @@ def test_groups_that_are_of_the_classic_protocol_or_gone_are_left_alone(
 
 @pytest.mark.parametrize("error", [KafkaTimeoutError("nobody"), TopicAuthorizationFailedError()])
 def test_brokers_that_do_not_answer_are_asked_again_and_a_metric_says_since_when(
-    watching: TopicWatcher,
+    watching: Turn,
     group: Group,
     admin: KafkaAdminClient,
     settings: CoordinatorSettings,
@@ -258,7 +257,7 @@ def test_brokers_that_do_not_answer_are_asked_again_and_a_metric_says_since_when
         raise error
 
     caplog.set_level(logging.INFO)
-    with monkeypatch.context() as patch, watching.during(yes):
+    with monkeypatch.context() as patch, watching.during():
         patch.setattr(Asking, "ask", refuse)
         group.name(name)
         wait_for(lambda: len(asked) > 1)
@@ -277,7 +276,7 @@ def test_brokers_that_do_not_answer_are_asked_again_and_a_metric_says_since_when
 
 
 def test_a_failure_of_all_is_followed_by_another_attempt_and_the_time_stands(
-    watching: TopicWatcher,
+    watching: Turn,
     group: Group,
     settings: CoordinatorSettings,
     registry: Any,
@@ -291,7 +290,7 @@ def test_a_failure_of_all_is_followed_by_another_attempt_and_the_time_stands(
             raise OSError("no such file")
 
     monkeypatch.setattr(watcher, "_AGAIN_S", 0.01)
-    with watching.during(yes):
+    with watching.during():
         wait_for(lambda: samples(registry)[LAST])
         with monkeypatch.context() as patch:
             patch.setattr(session, "Asking", Refused)
@@ -305,7 +304,7 @@ def test_a_failure_of_all_is_followed_by_another_attempt_and_the_time_stands(
 
 
 def test_records_that_cannot_be_written_are_a_problem_and_are_written_again(
-    watching: TopicWatcher,
+    watching: Turn,
     group: Group,
     admin: KafkaAdminClient,
     settings: CoordinatorSettings,
@@ -322,7 +321,7 @@ def test_records_that_cannot_be_written_are_a_problem_and_are_written_again(
         refused.append(None)
         raise TopicAuthorizationFailedError
 
-    with monkeypatch.context() as patch, watching.during(yes):
+    with monkeypatch.context() as patch, watching.during():
         patch.setattr(KafkaProducer, "send", refuse)
         # The test writes its own with the same class.
         patch.setattr(group._producer, "send", lambda *a, **k: sent(group._producer, *a, **k))
@@ -344,7 +343,7 @@ def test_with_an_interval_of_0_nothing_is_watched(
     settings: CoordinatorSettings, config: dict[str, Any], registry: Any
 ) -> None:
     never = msgspec.structs.replace(settings, topics_watch_interval_ms=0)
-    with TopicWatcher(never, config, Report(registry)) as watching, watching.during(yes):
+    with TopicWatcher(never, config, Report(registry), yes):
         assert "topic-watcher" not in [thread.name for thread in threading.enumerate()]
     assert samples(registry)[LAST] == 0
 
@@ -355,7 +354,7 @@ def test_a_fault_that_nobody_expected_ends_the_thread_which_is_told(
     failed: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
     monkeypatch.setattr(session.Session, "run", lambda _: {}["nothing"])
-    with TopicWatcher(settings, config, Report(CollectorRegistry())):
+    with TopicWatcher(settings, config, Report(CollectorRegistry()), yes):
         wait_for(lambda: failed)
     assert failed[0].exc_type is KeyError
     assert failed[0].thread.name == "topic-watcher"
