@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from kafka.errors import KafkaError
+from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 
 from group_coordinator.checkpoints.topics import read_topics
 from group_coordinator.jobs.health import Activity
@@ -31,6 +31,8 @@ _SILENT_S = 2.0
 """For so long a process on this machine has not ticked if it has died. Most that live tick twice in it,
 or once while no requests come, when it is longer."""
 _BOOTSTRAP_MS = 3_000
+_FINAL = (AuthorizationError, SaslAuthenticationFailedError)
+"""No wait mends these."""
 
 
 def check_alone(settings: CoordinatorSettings) -> None:
@@ -86,6 +88,8 @@ class Leadership:
         self._bootstrap_servers = settings.bootstrap_servers
         self._quiet_s = _quiet_s(settings)
         self._stands_by = settings.standby
+        self._stands_by_for = ""
+        """The coordinator that is active, once it is known that this one stands by."""
         self._vitals = vitals
         self._check_jvm = check_jvm
         self._warmth = warmth
@@ -122,38 +126,48 @@ class Leadership:
             self._watcher.close()
 
     def _await_turn(self, ticks: TickReader) -> None:
-        standing_by_for = ""
+        self._stands_by_for = ""
         # Spark has taken longer to start than a tick takes to come.
         look_s = 0.0
         while not self.stopping.is_set():
-            try:
+            with self.waiting_for_kafka(lambda: bool(self._stands_by_for)):
                 ticks.poll(look_s)
-                rival = self._rival(ticks)
-            except KafkaError as error:
-                if not (standing_by_for and error.retriable):
-                    raise
-                # It was there, so it will be again.
-                self._say(f"waiting for Kafka at {self._bootstrap_servers}: {error}")
-                self._vitals.health.does(Activity.WAITING_FOR_KAFKA)
-                self.stopping.wait(_LOOK_S)
-                continue
-            look_s = _LOOK_S
-            if rival is None:
-                if standing_by_for:
-                    self._vitals.health.does(Activity.STARTING)
-                    self._vitals.metrics.standby.set(0)
-                    self._say(f"{standing_by_for} has ended: taking over")
-                return
-            if ticks.is_live and not self._stands_by:
-                raise _is_running(rival)
-            if ticks.is_live and standing_by_for != rival.coordinator:
-                standing_by_for = rival.coordinator
-                self._vitals.metrics.standby.set(1)
-                self._warmth.begin(lambda: ticks.position)
-                self._say(f"standing by: {rival.coordinator} is the coordinator of these topics")
-            if standing_by_for:
-                self._check_jvm()
-                self._vitals.health.does(Activity.WARM if self._warmth.is_warm else Activity.STANDING_BY)
+                look_s = _LOOK_S
+                if (rival := self._rival(ticks)) is None:
+                    break
+                self._look_at(rival, ticks)
+        if self._stands_by_for and not self.stopping.is_set():
+            self._vitals.health.does(Activity.STARTING)
+            self._vitals.metrics.standby.set(0)
+            self._say(f"{self._stands_by_for} has ended: taking over")
+
+    def _look_at(self, rival: Tick, ticks: TickReader) -> None:
+        """Stand by if the rival goes on, and this one may."""
+        if ticks.is_live and not self._stands_by:
+            raise _is_running(rival)
+        if ticks.is_live and self._stands_by_for != rival.coordinator:
+            self._stands_by_for = rival.coordinator
+            self._vitals.metrics.standby.set(1)
+            self._warmth.begin(lambda: ticks.position)
+            self._say(f"standing by: {rival.coordinator} is the coordinator of these topics")
+        if self._stands_by_for:
+            self._check_jvm()
+            self._vitals.health.does(Activity.WARM if self._warmth.is_warm else Activity.STANDING_BY)
+
+    @contextmanager
+    def waiting_for_kafka(self, was_there: Callable[[], bool]) -> Iterator[None]:
+        """Wait for a moment if Kafka is away, and `was_there` before: so it will be again.
+
+        Raises the `KafkaError` if not, because it may be the wrong one, or if no wait can mend it.
+        """
+        try:
+            yield
+        except KafkaError as error:
+            if isinstance(error, _FINAL) or not was_there():
+                raise
+            self._say(f"waiting for Kafka at {self._bootstrap_servers}: {error}")
+            self._vitals.health.does(Activity.WAITING_FOR_KAFKA)
+            self.stopping.wait(_LOOK_S)
 
     def _rival(self, ticks: TickReader) -> Tick | None:
         """The newest tick of another coordinator that runs; None if none does."""

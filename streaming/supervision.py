@@ -7,10 +7,7 @@ outage (`queries.py`).
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 
 from group_coordinator.checkpoints.outages import reached_ms
 from group_coordinator.jobs.health import Activity
@@ -21,7 +18,7 @@ from group_coordinator.streaming.schedule import Pace
 from group_coordinator.streaming.ticks import TickReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
@@ -34,7 +31,6 @@ __all__ = ["Supervision"]
 
 # A batch that has not ended by then is stuck; supervisors send SIGKILL after 30 s or so.
 _STOP_TIMEOUT_S = 20
-_LOOK_S = 0.2
 
 
 class Supervision:
@@ -62,32 +58,17 @@ class Supervision:
 
     def run(self) -> None:
         """Coordinate until asked to stop; it is this process's turn."""
-        with self._waiting_for_kafka():
-            self._run_once()
+        run = self._run_once
         while not self._stopping.is_set():
-            with self._waiting_for_kafka():
-                self._run_again()
+            with self._leadership.waiting_for_kafka(lambda: self._queries.have_begun):
+                run()
+            run = self._run_again
 
     def _run_again(self) -> None:
         with TickReader(self._settings.topics_clock, self._client_config, self._look_from) as ticks:
             self._leadership.await_turn(ticks)
         if not self._stopping.is_set():
             self._run_once()
-
-    @contextmanager
-    def _waiting_for_kafka(self) -> Iterator[None]:
-        """Wait for a moment if Kafka is away; once there was a query it was there, so it will be again."""
-        try:
-            yield
-        except (AuthorizationError, SaslAuthenticationFailedError):
-            raise
-        except KafkaError as error:
-            if not self._queries.have_begun:
-                # It may be the wrong one.
-                raise
-            self._say(f"waiting for Kafka at {self._settings.bootstrap_servers}: {error}")
-            self._health.does(Activity.WAITING_FOR_KAFKA)
-            self._stopping.wait(_LOOK_S)
 
     def _run_once(self) -> None:
         """Run until asked to stop, or until a new clock has to begin."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import Any, Self
@@ -26,6 +25,7 @@ from group_coordinator.streaming import noting, queries, supervision
 from group_coordinator.streaming.clock import ClockStoppedError, Progress
 from group_coordinator.streaming.counts import Counts
 from group_coordinator.streaming.errors import CoordinatorError
+from group_coordinator.streaming.leadership import Leadership
 from group_coordinator.streaming.metrics import JobMetrics, Vitals
 from group_coordinator.streaming.polling import Pause
 from group_coordinator.streaming.queries import Queries
@@ -162,14 +162,11 @@ class Stage:
         self.counts = Counts()
         metrics = JobMetrics(CollectorRegistry())
         vitals = Vitals(self.batches, Health(self.batches, 9_000), metrics, self.counts)
-        leadership: Any = SimpleNamespace(
-            coordinator="me",
-            alive_at=None,
-            stopping=self.stopping,
-            await_turn=lambda ticks: None,
-            leading=lambda clock: nullcontext(),
-        )
         nothing: Any = None
+        leadership = Leadership(
+            settings, "me", vitals, nothing, nothing, None, self.said.append, self.stopping
+        )
+        monkeypatch.setattr(leadership, "await_turn", lambda _: None)
         self.probes = FakeProbes()
         self.files: Any = Files()
         monkeypatch.setattr(noting, "note_standstills", self.note_standstills)
