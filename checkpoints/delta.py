@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.export import Export
 
-__all__ = ["is_delta", "read_delta", "write_delta"]
-
 _SCHEMA = "group_id STRING, deadline_ms BIGINT, state BINARY, group STRING, header STRING"
 
 _T = TypeVar("_T")

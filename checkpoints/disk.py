@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from group_coordinator.checkpoints.errors import CheckpointError
 
-__all__ = ["Room", "local_path", "plain_place", "room_of"]
-
 _PLAIN = re.compile(r"[A-Za-z0-9/:@=+,._~-]*")
 
 

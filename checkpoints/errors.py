@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CheckpointError"]
-
 
 class CheckpointError(Exception):
     """A checkpoint or an export cannot be used so; the message is one line and says what to do."""

@@ -14,13 +14,14 @@ from group_coordinator.checkpoints.errors import CheckpointError
 from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import Identity, known_identity
 from group_coordinator.checkpoints.ledger import Ledger, Notes
-from group_coordinator.checkpoints.offset_log import Offsets, newest_committed, read_batch
+from group_coordinator.checkpoints.offset_log import newest_committed, read_batch
 from group_coordinator.checkpoints.readable import readable
 from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.deadlines import Deadlines
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.standstills import Standstill
 from group_coordinator.coordinator_state.stored import READABLE_VERSIONS, SCHEMA_VERSION, decode_group
+from group_coordinator.jobs.batches import Offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from group_coordinator.checkpoints.offset_log import PlannedBatch
-
-__all__ = [
-    "Export",
-    "ExportHeader",
-    "ExportedGroup",
-    "checked_export",
-    "committed_batch",
-    "export_checkpoint",
-]
 
 _FORMAT_VERSION = 1
 

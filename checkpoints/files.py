@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["CheckpointFiles"]
-
 _ABORTABLE = "fs.capability.outputstream.abortable"
 """Hadoop's name for that in its file systems (CommonPathCapabilities)."""
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["frames"]
-
 _ROWS = 10_000
 
 

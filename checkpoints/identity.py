@@ -26,23 +26,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "IDENTITY_FILE",
-    "PARTITIONS",
-    "RESTORING",
-    "CheckpointError",
-    "Identity",
-    "check_topics",
-    "compare",
-    "known_identity",
-    "not_a_checkpoint",
-    "open_checkpoint",
-    "read_identity",
-    "recognise",
-    "secret_sha256",
-    "write_identity",
-]
-
 PARTITIONS = "spark.sql.shuffle.partitions"
 RESTORING = "restoring"
 """A file that is in a checkpoint for as long as it is being restored."""

@@ -13,7 +13,6 @@ from group_coordinator.checkpoints.files import CheckpointFiles
 from group_coordinator.checkpoints.identity import Identity, known_identity
 from group_coordinator.checkpoints.ledger import Ledger
 from group_coordinator.checkpoints.offset_log import (
-    Offsets,
     PlannedBatch,
     committed_batches,
     newest_planned,
@@ -24,11 +23,10 @@ from group_coordinator.checkpoints.state import State
 from group_coordinator.coordinator_state.committed import CommittedOffsets
 from group_coordinator.coordinator_state.outages import Outage
 from group_coordinator.coordinator_state.stored import decode_group
+from group_coordinator.jobs.batches import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["GroupSize", "GroupsSummary", "Inspection", "inspect_checkpoint"]
 
 _LARGEST = 10
 

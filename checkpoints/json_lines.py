@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.export import Export
 
-__all__ = ["read_json_lines", "write_json_lines"]
-
 _T = TypeVar("_T")
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.outages import Outage, Outages
     from group_coordinator.coordinator_state.standstills import Standstill
 
-__all__ = ["Known", "OfGroup"]
-
 
 class OfGroup(NamedTuple):
     """The knowledge of a batch about one group, as `step` takes it.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.log import Record
 
-__all__ = ["LateTimes", "late_times", "read_late_times", "told_late"]
-
 LateTimes = dict[tuple[int, int], dict[str, Any]]
 """(partition, offset) of each such request: the fields of `Record` that say how it counts."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
 
-__all__ = ["FILE", "Begun", "Ledger", "Notes"]
-
 FILE = "ledger.json"
 _KEPT = 1_000
 """Of each kind. Older ones matter to groups only in which nothing has happened since, and to replays."""

@@ -10,8 +10,6 @@ from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableE
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
 
-__all__ = ["read_json"]
-
 T = TypeVar("T")
 
 

@@ -21,18 +21,6 @@ from group_coordinator.jobs.batches import Offsets
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
 
-__all__ = [
-    "Offsets",
-    "PlannedBatch",
-    "committed_batches",
-    "newest_committed",
-    "newest_planned",
-    "planned_batches",
-    "read_batch",
-    "read_before",
-    "rewrite_first_batch",
-]
-
 _VERSION = "v1"
 _NO_OFFSET = "-"
 """Spark's text for a source that has nothing yet."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.ledger import Ledger
     from group_coordinator.checkpoints.offset_log import PlannedBatch
 
-__all__ = ["decided_ms", "next_batch", "note_begin", "reached_ms", "watermark_ms"]
-
 
 def reached_ms(ledger: Ledger) -> int:
     """The latest log time, in ms, that the checkpoint knows of; 0 if none."""

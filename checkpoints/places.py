@@ -15,8 +15,6 @@ from group_coordinator.coordinator_state.foreign import ForeignJson
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["offsets_at", "parse_time"]
-
 
 def offsets_at(client_config: Mapping[str, Any], topic: str, place: str) -> dict[int, int]:
     """The offset of each partition of a topic that there is, by number.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.member import ConsumerMember
     from group_coordinator.coordinator_state.kinds import AnyGroup
 
-__all__ = ["readable"]
-
 _PACKED = frozenset({"stored_topics", "stored_subscriptions"})
 
 

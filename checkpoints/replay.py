@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.standstills import PartitionOutages
 
-__all__ = ["replay"]
-
 _RECORDS = 1_000
 
 

@@ -15,8 +15,6 @@ from group_coordinator.coordinator_state.log import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["read_requests"]
-
 _POLL_MS = 1_000
 
 

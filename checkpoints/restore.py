@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.export import Export, ExportedGroup
     from group_coordinator.checkpoints.identity import Identity
-    from group_coordinator.checkpoints.offset_log import Offsets
+    from group_coordinator.jobs.batches import Offsets
 
     PerGroup = Callable[[DataFrame, Callable[..., Iterator[pd.DataFrame]]], DataFrame]
     """The coordinator's stateful operator with a function to run in it (`streaming.query.per_group`)."""
-
-__all__ = ["restore_checkpoint", "setting"]
 
 _STAGED = f"{RESTORING}.groups"
 # The columns of a log, as the operator wants them: the group is the value, its deadline the time.

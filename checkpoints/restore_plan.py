@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from group_coordinator.checkpoints.export import ExportHeader
-    from group_coordinator.checkpoints.offset_log import Offsets
     from group_coordinator.checkpoints.topics import Topic
-
-__all__ = ["RestorePlan", "plan_restore"]
+    from group_coordinator.jobs.batches import Offsets
 
 
 class RestorePlan(NamedTuple):

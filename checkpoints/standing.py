@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.offset_log import PlannedBatch
     from group_coordinator.coordinator_state.outages import Outage
 
-__all__ = ["note_standstills", "stands_since"]
-
 
 def note_standstills(
     ledger: Ledger,

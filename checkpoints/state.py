@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["State", "StoredGroup"]
-
 
 class StoredGroup(NamedTuple):
     """A row of state.

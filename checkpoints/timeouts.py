@@ -7,8 +7,6 @@ called a batch late. Then a replay of the log would find decisions that the quer
 
 from __future__ import annotations
 
-__all__ = ["timeout_of"]
-
 
 def timeout_of(deadline_ms: int) -> int:
     """The timeout with which Spark calls as soon as the watermark has come to `deadline_ms`.

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 
-__all__ = ["append_times", "readable_ends"]
-
-
 def append_times(
     client_config: Mapping[str, Any], topic: str, begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> dict[int, list[int]]:

@@ -14,8 +14,6 @@ from group_coordinator.client.topic_ids import topic_id_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Topic", "ids_of", "made_anew", "read_topic_ids", "read_topics", "topics_of"]
-
 
 class Topic(NamedTuple):
     """A topic as it is now. `topic_id`: None if Kafka does not tell it; `partitions`: how many."""

@@ -16,8 +16,6 @@ from group_coordinator.checkpoints.notes import read_json
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
 
-__all__ = ["Watch", "begin_watch", "open_watches"]
-
 _FILE = "watches.json"
 _OPEN_MS = 600_000
 """For so long after its begin a record may come late: twice as long as the watch itself is."""

@@ -21,8 +21,6 @@ from typing import NamedTuple
 
 from group_coordinator.coordinator_state.deadlines import LATEST_MS
 
-__all__ = ["Correction", "Leeway", "Span"]
-
 
 class Correction(NamedTuple):
     """The append times of a partition count `shift_ms` later from a request on, for its group.

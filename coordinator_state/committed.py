@@ -16,8 +16,6 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["CommittedOffset", "CommittedOffsets", "OffsetPicture", "offset_key"]
-
 # Bytes that names and numbers take in the answer to an OffsetFetch, for a topic and for a partition.
 _TOPIC_FRAME_BYTES = 40
 _PARTITION_FRAME_BYTES = 140

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["HEAD_BYTES", "INT32_MAX", "INT64_MAX", "GroupConfig"]
-
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 

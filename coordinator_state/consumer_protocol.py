@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["CONSUMER", "assignment_of", "partitions_of", "subscription_of", "topics_of"]
-
 CONSUMER = "consumer"
 """Protocol type of Kafka's consumers (ConsumerProtocol.PROTOCOL_TYPE)."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["GroupCoordinator"]
-
 
 class GroupCoordinator:
     """Applies requests and time to the group of one `turn`."""

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from group_coordinator.coordinator_state.group import DeadlineKind, Group
 
-__all__ = ["LATEST_MS", "Deadline", "Deadlines", "later"]
-
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999, in ms. Python's and Spark's dates end there, long before an int64 does."""
 

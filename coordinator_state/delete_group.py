@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import DeleteGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_delete_group"]
-
 
 def handle_delete_group(turn: Turn[Group], request: DeleteGroupRequest) -> None:
     """Handle one DeleteGroup. A handed-out id that is not used yet does not protect a group."""

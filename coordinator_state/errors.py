@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Errors", "not_found"]
-
 
 class Errors(IntEnum):
     """Error code of a response; `name` is what responses carry in `error`."""

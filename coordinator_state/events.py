@@ -15,39 +15,6 @@ import msgspec
 
 from group_coordinator.coordinator_state.responses import KnownPattern, KnownTopic
 
-__all__ = [
-    "AnyEvent",
-    "AssignmentPropagated",
-    "ClockCorrected",
-    "CommittedPartition",
-    "Event",
-    "GenerationCompleted",
-    "GenerationWrapped",
-    "GroupCreated",
-    "GroupDeleted",
-    "GroupTypeChanged",
-    "MemberAdded",
-    "MemberAssigned",
-    "MemberAway",
-    "MemberFenced",
-    "MemberReconciled",
-    "MemberRejoined",
-    "MemberRemoved",
-    "OffsetsCommitted",
-    "OffsetsDeleted",
-    "OffsetsExpired",
-    "OffsetsOfTopic",
-    "PartitionsOfTopic",
-    "RebalanceCause",
-    "RebalancePostponed",
-    "RequestLate",
-    "SessionNearlyExpired",
-    "StateChanged",
-    "SubscriptionChanged",
-    "TargetAssigned",
-    "TopicsChanged",
-]
-
 
 class RebalanceCause(StrEnum):
     """The cause of a rebalance; the `reason` names the member."""

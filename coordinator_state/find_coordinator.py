@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import FindCoordinatorRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_find_coordinator"]
-
 
 def handle_find_coordinator(turn: Turn[Group], request: FindCoordinatorRequest, record: Record) -> None:
     """Handle one FindCoordinator, which came as `record`. The group need not be there."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.responses import AnyResponse
 
-__all__ = ["fits"]
-
 
 def fits(
     request: AnyRequest, answer: AnyResponse | InvalidRequestResponse, *, may_lack: bool = False

@@ -10,8 +10,6 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 import msgspec
 
-__all__ = ["MOST_MS", "UNREADABLE", "ForeignJson", "Ms", "UnreadableError"]
-
 T = TypeVar("T")
 
 UNREADABLE = (ValueError, RecursionError)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import OffsetCommitRequest
     from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["DEADLINES", "DeadlineKind", "Group", "HasSession", "HasTimeout"]
-
 
 class DeadlineKind(IntEnum):
     """The kinds of deadlines; of those due in the same millisecond, lower ones come first."""

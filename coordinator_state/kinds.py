@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.deadlines import Deadline
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["KINDS", "AnyGroup", "Kind"]
-
 AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from group_coordinator.coordinator_state.config import INT32_MAX
 
-__all__ = ["UNMEASURED", "Layout"]
-
 
 class Layout(NamedTuple):
     """Numbers of partitions, and of groups."""

@@ -11,8 +11,6 @@ from group_coordinator.coordinator_state.clocks import Correction
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["PROBE", "Record", "in_log_order", "is_probe"]
-
 PROBE = b'{"probe":true}'
 """The value of a record without a key that is no request: the coordinator looks whether it can be written."""
 _PLACE = itemgetter(1, 2)

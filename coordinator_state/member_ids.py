@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.log import Record
 
-__all__ = ["member_id_of"]
-
 
 def member_id_of(secret: bytes, record: Record, prefix: str) -> str:
     """The id for the member that `record` asks to be.

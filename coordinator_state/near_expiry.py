@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import Group, HasSession
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["tell_if_nearly_expired"]
-
 _PART = 5
 """A session has nearly expired if less than this part of it is left."""
 _SESSIONS = 10

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PLACE_BITS", "Newest", "header", "next_place", "place_in"]
-
 PLACE_BITS = 21
 """Two million changes in a millisecond. Until the year 2109 a place has 63 bits, which a state can hold."""
 _LATEST_PLACE = 1 << 62

@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["NO_OUTAGES", "Outage", "Outages"]
-
 
 class Outage(NamedTuple):
     """A time without a coordinator, from `start_ms` to `end_ms`, in ms of log time.

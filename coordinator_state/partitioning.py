@@ -5,8 +5,6 @@ Both are hashes that others have chosen; what matters is that the outcome is the
 
 from __future__ import annotations
 
-__all__ = ["partition_for_key", "state_partition_for_key"]
-
 _MASK = 0xFFFFFFFF
 
 

@@ -10,40 +10,6 @@ from group_coordinator.coordinator_state.config import INT32_MAX, INT64_MAX
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.foreign import Ms
 
-__all__ = [
-    "AnyResponse",
-    "AssignedTopic",
-    "ConsumerGroupDescribeResponse",
-    "ConsumerGroupHeartbeatResponse",
-    "ConsumerMemberResult",
-    "DeleteGroupResponse",
-    "DescribeGroupResponse",
-    "DescribedConsumer",
-    "DescribedMember",
-    "FetchedOffset",
-    "FetchedOffsetsOfTopic",
-    "FindCoordinatorResponse",
-    "GroupPicture",
-    "HeartbeatResponse",
-    "InvalidRequestResponse",
-    "JoinGroupMember",
-    "JoinGroupResponse",
-    "KnownTopic",
-    "LeaveGroupResponse",
-    "MemberResult",
-    "OffsetCommitResponse",
-    "OffsetDeleteResponse",
-    "OffsetFetchResponse",
-    "PartitionResult",
-    "PicturedMember",
-    "ReplyTo",
-    "Response",
-    "SyncGroupResponse",
-    "TopicMetadataResponse",
-    "TopicResult",
-]
-
-
 Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["apply"]
-
 
 def apply(
     turn: Turn[AnyGroup], request: AnyRequest, record: Record, new_member_id: Callable[[str], str]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Seldom"]
-
 
 class Seldom:
     """Counts what happens often and is logged at most once in `every_s` seconds."""

@@ -8,8 +8,6 @@ import msgspec
 
 from group_coordinator.coordinator_state.foreign import Ms
 
-__all__ = ["GUARD_TYPE", "Side", "SideRecord", "other"]
-
 GUARD_TYPE = "group-coordinator-guard"
 """The guard's protocol type, protocol and `group.instance.id`. It is a member of the brokers' group, and
 keeps all others out while the group is at the coordinator (`client/brokers_guard.py`)."""

@@ -17,8 +17,6 @@ from group_coordinator.coordinator_state.partitioning import partition_for_key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["NO_PARTITION_OUTAGES", "PartitionOutages", "Standstill"]
-
 
 class Standstill(NamedTuple):
     """A time in which a request partition took no requests, in ms of log time; it may last still (None).

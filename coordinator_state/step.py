@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 
     Counts = Callable[[Record], int]
 
-__all__ = [
-    "Channel",
-    "Output",
-    "StepResult",
-    "event_output",
-    "offset_outputs",
-    "step",
-    "steps",
-]
-
 # A part of a result that has so many bytes, or so many records that were read, is large enough. Bytes are
 # those of the records and of the outputs, because a part has what was read and what was decided.
 _PART_BYTES = 4_000_000

@@ -11,8 +11,6 @@ from group_coordinator.coordinator_state.kinds import KINDS
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.kinds import AnyGroup
 
-__all__ = ["READABLE_VERSIONS", "SCHEMA_VERSION", "decode_group", "encode_group"]
-
 SCHEMA_VERSION = 6
 """Version of the stored state. Fields that are added at the end, with defaults, need no new one, unless a
 program that does not know them would lose something."""

@@ -2,23 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BROKERS_EVENTS",
-    "BROKERS_GROUPS",
-    "BROKERS_LAG",
-    "BROKERS_LOG",
-    "BROKERS_OFFSETS",
-    "CLOCK",
-    "EVENTS",
-    "GROUPS",
-    "GROUP_SIDES",
-    "LAG",
-    "OFFSETS",
-    "REJECTED",
-    "REQUESTS",
-    "RESPONSES",
-]
-
 REQUESTS = "coordinator.requests"
 CLOCK = "coordinator.clock"
 RESPONSES = "coordinator.responses"

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import InvalidRequestResponse, ReplyTo, Response
 
-__all__ = ["GroupT_co", "Reply", "Turn"]
-
 _FRESH_MS = 10_000
 """A reader of pictures has read each that is older than this."""
 _REMEMBERED_MS = 60_000

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.log import Record
 
-__all__ = ["RejectedRecord", "Rejection", "read_request", "rejected_record"]
-
 
 class Rejection(msgspec.Struct, frozen=True):
     """The reason why a record is not a request, and the answer to its sender if that is known."""

@@ -11,8 +11,6 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import build_opener
 
-__all__ = ["PART", "DownloadError", "WrongFileError", "download"]
-
 PART = ".part"
 """How the names of unfinished files end."""
 

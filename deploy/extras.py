@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-__all__ = ["how_to_install", "missing"]
-
 
 def how_to_install(extra: str) -> str:
     """The sentence that says how to install an extra."""

@@ -13,8 +13,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-__all__ = ["IMAGES", "RUNNERS", "ImageError", "build_command", "image", "tool"]
-
 IMAGES = {
     "coordinator": "group-coordinator",
     "light": "group-coordinator-light",

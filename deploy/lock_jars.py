@@ -15,8 +15,6 @@ from group_coordinator.deploy.jars import LOCK, JarError, maven_url
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
 
-__all__ = ["ROOTS", "closure", "main"]
-
 _THREADS = 8
 _TIMEOUT_S = 30
 

@@ -19,8 +19,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from group_coordinator.deploy.jars import JarError, fetch
 
-__all__ = ["PackError", "main_program", "pack", "spark_options"]
-
 _NAME = "group-coordinator"
 _EXTRAS = ("delta", "spark")
 _PACKAGE = "group_coordinator"

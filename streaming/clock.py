@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.schedule import Pace
     from group_coordinator.streaming.ticks import Beginning
 
-__all__ = ["Clock", "ClockStoppedError", "Progress"]
-
 _CLOSE_S = 2
 _LOOK_S = 0.1
 _LOOK_WHILE_READ_S = 0.02

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.counts import Counts
     from group_coordinator.streaming.metrics import JobMetrics
 
-__all__ = ["ClockNews"]
-
 _EVERY_S = 60.0
 """Each group shows it with its next request. So there may be many that tell the same, one after the other."""
 

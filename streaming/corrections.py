@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.files import CheckpointFiles
     from group_coordinator.streaming.overtaken import Correction
 
-__all__ = ["Corrections"]
-
 _log = logging.getLogger(__name__)
 
 _WATCH_S = 300.0

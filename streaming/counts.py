@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import InvalidRequestResponse, Response
 
-__all__ = ["REBALANCE_BOUNDS_MS", "Counts", "CountsParam"]
-
 REBALANCE_BOUNDS_MS = (200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000)
 """Upper bounds, inclusive, of the buckets that completed rebalances are counted in; one more has the rest."""
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["daemon_defaults", "session_defaults", "unzipped", "why_not_short"]
-
 _ENDED = 1
 """The exit code by which pyspark's daemon ends the worker as well."""
 

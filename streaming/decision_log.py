@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.turn import Reply
     from group_coordinator.coordinator_state.wire import Rejection
 
-__all__ = ["DecisionLog"]
-
 
 class _Line(NamedTuple):
     """How an event is told: with these of its fields, and of lists how long they are."""

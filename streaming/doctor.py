@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.topics import Topic
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["Finding", "Verdict", "examine"]
-
 _MEGABYTE = 1_000_000
 _LEAST_FREE_BYTES = 1_000 * _MEGABYTE
 _LOOKED_BACK = 10

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CoordinatorError"]
-
 
 class CoordinatorError(Exception):
     """The query did not start, or ended by itself; the message is one line. Starting again goes on there."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.group_function import Row
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["INPUT_COLUMNS", "FunctionArguments", "StatefulFunction"]
-
 # Few and narrow columns: each costs time for every group of every batch. The append time travels as a
 # number because a timestamp column costs more than twice as much.
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "value")

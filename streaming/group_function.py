@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
-__all__ = ["OUTPUT_SCHEMA", "STATE_SCHEMA", "GroupFunction", "Row"]
-
 # As Spark's sink wants them: another node of the plan above the stateful operator takes time in each batch.
 OUTPUT_SCHEMA = (
     "topic STRING, key BINARY, value BINARY, partition INT, headers ARRAY<STRUCT<key STRING, value BINARY>>"

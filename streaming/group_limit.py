@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["GroupLimit"]
-
 _ROOM = 0.1
 """The part that has to be free before groups are created again, or it would change all the time."""
 

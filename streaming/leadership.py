@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.ticks import Tick
     from group_coordinator.streaming.warmth import Warmth
 
-__all__ = ["Leadership", "check_alone"]
-
 _LOOK_S = 0.2
 _SILENT_S = 2.0
 """For so long a process on this machine has not ticked if it has died. Most that live tick twice in it,

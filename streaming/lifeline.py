@@ -27,8 +27,6 @@ from group_coordinator.jobs.session import is_one_process
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Lifeline", "Watcher", "refuses"]
-
 _BACKLOG = 16
 _CONNECT_S = 0.5
 _MOST = 16

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["LogTime", "Moment"]
-
 _STEERED = 0.01
 """The part of a time by which it may take longer or shorter. A session of 10 s ends 0.1 s early at worst."""
 

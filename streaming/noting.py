@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.metrics import JobMetrics
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["Noting", "Reading"]
-
 
 class Reading(NamedTuple):
     """The way in which a query reads.

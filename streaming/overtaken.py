@@ -8,8 +8,6 @@ from kafka import TopicPartition
 
 from group_coordinator.coordinator_state.newest import place_in
 
-__all__ = ["Correction", "Overtaken"]
-
 _AGAIN_S = 10.0
 """A correction may be lost, or meet another late record."""
 _MOST_BYTES = 128 << 20

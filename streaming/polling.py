@@ -16,8 +16,6 @@ from py4j.protocol import Py4JError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Pause", "Polling"]
-
 _log = logging.getLogger(__name__)
 
 _FIELD = "pollingDelayMs"

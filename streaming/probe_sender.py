@@ -21,8 +21,6 @@ from group_coordinator.jobs.producers import close_producer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["WRITE_MS", "ProbeSender"]
-
 WRITE_MS = 500
 """The time that a broker has to write a probe. Longer would hold up others, and time with them."""
 _RECONNECT_MS = 1_000

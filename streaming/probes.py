@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["Probes"]
-
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.topic_watch import TopicWatch
 
-__all__ = ["Queries"]
-
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2

@@ -36,17 +36,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.function import FunctionArguments
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = [
-    "QUERY_NAME",
-    "per_group",
-    "read_log",
-    "read_topics",
-    "requests_of",
-    "start_query",
-    "tick_time",
-    "writing",
-]
-
 QUERY_NAME = "group-coordinator"
 _ANSWER_MS = 10_000
 """`request.timeout.ms` of Kafka's clients in Spark. They ask another broker then, if any can answer."""

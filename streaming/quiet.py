@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from group_coordinator.streaming.polling import Pause
 
-__all__ = ["Quietness"]
-
 _QUIET_S = 5.0
 """With no request for so long none is expected soon."""
 _UNUSED_S = 60.0

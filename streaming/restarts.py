@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Restarts"]
-
 _CATCH_UP_MS = 120_000
 """A batch that takes longer, while no time passes, may be stuck: it runs again, with twice the time."""
 _CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE]"

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.timers import Timers
 
-__all__ = ["Pace", "Schedule"]
-
 
 class Pace(NamedTuple):
     """The times of a clock, in ms.

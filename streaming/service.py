@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["CoordinatorError", "run_coordinator"]
-
 
 def run_coordinator(
     settings: CoordinatorSettings, say: Callable[[str], None], *, progress: bool = False

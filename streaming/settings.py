@@ -22,8 +22,6 @@ from group_coordinator.jobs.settings import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CoordinatorSettings"]
-
 _HEAP_PER_RECORD = 8
 """With a heap of 1 GB and groups of 60 MB, for which 124 MB are allowed, all members were answered. With
 groups of 150 MB the query ended."""

@@ -15,8 +15,6 @@ from group_coordinator.coordinator_state.log import Record, in_log_order
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["spooled_in_log_order"]
-
 _HELD_BYTES = 16_000_000
 """Bytes of values of one group that are held in memory, large ones and small ones."""
 _SMALL_BYTES = 1_000

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.queries import Queries
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["Supervision"]
-
 # A batch that has not ended by then is stuck; supervisors send SIGKILL after 30 s or so.
 _STOP_TIMEOUT_S = 20
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from kafka.producer.future import RecordMetadata
 
-__all__ = ["Beginning", "Tick", "TickReader", "TickWriter", "read_tick"]
-
 _ANYBODY = ""
 _WAIT_MS = 100
 _FIRST_TICK_S = 20

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from group_coordinator.streaming.schedule import Pace
 
-__all__ = ["Timekeeper"]
-
 
 class Timekeeper:
     """Time, of one clock. It stands still until `resume`, and a late tick harms nobody until then."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-__all__ = ["DeadlinesKnown", "Timers"]
-
 _UNIT_MS = 100
 _SPARE_S = 60
 

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.settings import JobSettings
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = [
-    "TopicError",
-    "TopicNote",
-    "TopicSpec",
-    "examine_topics",
-    "picture_specs",
-    "prepare",
-    "prepare_topics",
-    "topic_specs",
-]
-
 _HOUR_MS = 3_600_000
 _BATCH_BYTES = 1_048_588
 """Kafka's default of `max.message.bytes`."""

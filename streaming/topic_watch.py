@@ -17,8 +17,6 @@ from group_coordinator.checkpoints.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["TopicWatch"]
-
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 10.0

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.step import StepResult
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["Warmth", "loading"]
-
 _ROUNDS = 3
 """After so many a query starts as quickly as it ever does. The second is the first with a checkpoint."""
 _AGAIN_S = 20

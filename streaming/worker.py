@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.streaming.group_function import Row
 
-__all__ = ["install"]
-
 _BATCH_BYTES = 16_000_000
 _BATCH_ROWS = 10_000
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["WriteTimes"]
-
 
 @dataclass(slots=True)
 class _Partition:

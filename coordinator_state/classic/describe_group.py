@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import DescribeGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_describe_group"]
-
 # From this version on a group that is not there is an error; before, it is one that is dead.
 _NOT_FOUND_VERSION = 6
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.deadlines import Deadline
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["expire"]
-
 
 def expire(turn: Turn[ClassicGroup], deadline: Deadline) -> None:
     """Apply the rule for `deadline`, which `turn.deadlines` has just given out."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.config import GroupConfig
     from group_coordinator.coordinator_state.requests import OffsetCommitRequest, Protocol
 
-__all__ = ["ClassicGroup"]
-
 _COMMIT_KEEPS_SESSION = frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE})
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import BeatingMember, HeartbeatRequest
 
-__all__ = ["beat", "handle_heartbeat"]
-
 
 def handle_heartbeat(
     turn: Turn[GroupT_co],

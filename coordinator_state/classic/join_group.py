@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import JoinGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_join_group"]
-
 # From this version on a new member is first given an id, and joins with it (KIP-394). Otherwise a client that
 # never saw the answer to its first join would leave a member behind with each try.
 _MEMBER_ID_REQUIRED_VERSION = 4

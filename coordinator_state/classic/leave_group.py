@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
     from group_coordinator.coordinator_state.requests import LeaveGroupRequest, LeavingMember
 
-__all__ = ["handle_leave_group", "leave"]
-
 
 def handle_leave_group(
     turn: Turn[GroupT_co],

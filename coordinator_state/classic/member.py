@@ -18,8 +18,6 @@ from group_coordinator.coordinator_state.responses import ReplyTo
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Member", "names_of", "stored"]
-
 _MEMBER_FRAME_BYTES = 200
 """Bytes of a member's field names and numbers in a picture; more than the names of a small member."""
 

@@ -32,22 +32,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.responses import ReplyTo
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = [
-    "answer_join",
-    "answer_sync",
-    "complete_join",
-    "extend_initial_delay_or_complete_join",
-    "maybe_complete_join",
-    "maybe_prepare_rebalance",
-    "prepare_rebalance",
-    "propagate_assignment",
-    "refuse_parked_join",
-    "refuse_parked_sync",
-    "remove_member",
-    "synced",
-    "transition",
-]
-
 
 def transition(
     turn: Turn[ClassicGroup], target: GroupState, reason: str, cause: RebalanceCause | None = None

@@ -34,8 +34,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["TRANSITIONS", "GroupState", "IllegalTransition", "transition"]
-
 
 class GroupState(StrEnum):
     """State of a group; the values are spelled as Kafka's tools spell them."""

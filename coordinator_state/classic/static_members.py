@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import JoinGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["is_repeat", "take_over"]
-
 
 def is_repeat(request: JoinGroupRequest, member: Member) -> bool:
     """Whether `request` is the join that made `member`, once more.

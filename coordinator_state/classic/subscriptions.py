@@ -16,8 +16,6 @@ from group_coordinator.coordinator_state.consumer_protocol import CONSUMER, topi
 if TYPE_CHECKING:
     from group_coordinator.coordinator_state.classic.group import ClassicGroup
 
-__all__ = ["subscribed_topics"]
-
 
 def subscribed_topics(group: ClassicGroup) -> tuple[str, ...] | None:
     """The topics of all members under the chosen protocol, sorted; None if one cannot be read."""

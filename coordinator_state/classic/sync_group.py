@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import SyncGroupRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_sync_group"]
-
 
 def handle_sync_group(turn: Turn[ClassicGroup], request: SyncGroupRequest) -> None:
     """Handle one SyncGroup."""

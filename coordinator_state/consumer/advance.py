@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["advance_epoch", "assign", "reconcile_member", "tell_state"]
-
 _AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     )
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["leave", "refuse_join", "stranger"]
-
 
 def refuse_join(turn: Turn[ConsumerGroup], request: JoinGroupRequest) -> None:
     """Refuse a JoinGroup: the group has members of the consumer protocol."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.member import ConsumerMember
     from group_coordinator.coordinator_state.requests import OffsetCommitRequest
 
-__all__ = ["may_commit", "may_fetch"]
-
 _EPOCHS_VERSION = 9
 """The first version of OffsetCommit in which a generation may be a member epoch."""
 

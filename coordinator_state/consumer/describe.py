@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests.consumer import ConsumerGroupDescribeRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_consumer_group_describe"]
-
 
 def handle_consumer_group_describe(turn: Turn[ConsumerGroup], request: ConsumerGroupDescribeRequest) -> None:
     """Handle one ConsumerGroupDescribe."""

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import OffsetCommitRequest
     from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["ConsumerGroup"]
-
 
 class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
     """One group of the consumer protocol. Times are in ms of log time.

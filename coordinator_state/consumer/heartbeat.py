@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     )
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_consumer_group_heartbeat"]
-
 
 def handle_consumer_group_heartbeat(
     turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, new_member_id: str

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests.consumer import ConsumerGroupHeartbeatRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["expire", "leave", "remove_members"]
-
 
 def remove_members(
     turn: Turn[ConsumerGroup],

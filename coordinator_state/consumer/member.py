@@ -13,8 +13,6 @@ from group_coordinator.coordinator_state.consumer.partitions import pack_held, u
 from group_coordinator.coordinator_state.consumer.reconcile import Share
 from group_coordinator.coordinator_state.consumer.states import MemberState
 
-__all__ = ["ConsumerMember"]
-
 _FRAME_BYTES = 300
 """Bytes of a member's field names and numbers in a picture; more than those of a small one."""
 _DIGEST_BYTES, _DIGESTS = 8, 4

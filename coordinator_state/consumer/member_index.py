@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
     from group_coordinator.coordinator_state.consumer.reconcile import Share
 
-__all__ = ["MemberIndex"]
-
 
 class MemberIndex:
     """The members of one group, by what they have, are to have, and vote for."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.responses import AssignedTopic
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["Verdict", "fenced", "knows_its_epoch", "not_the_owner", "refusal", "unknown"]
-
 
 class Verdict(NamedTuple):
     """The answer to one heartbeat. `assignment` None: it is as the member knows it."""

@@ -15,8 +15,6 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Held", "Partitions", "held_runs", "pack", "pack_held", "unpack", "unpack_held"]
-
 Partitions: TypeAlias = dict[int, set[int]]
 """Partitions by the number of their topic. No set is empty."""
 

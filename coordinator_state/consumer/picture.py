@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
     from group_coordinator.coordinator_state.consumer.subscriptions import Pattern, Resolved
 
-__all__ = ["picture_of", "told_patterns"]
-
 
 def picture_of(group: ConsumerGroup, config: GroupConfig) -> GroupPicture:
     """The picture of a group."""

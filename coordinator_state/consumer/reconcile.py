@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.consumer.partitions import Held, Partitions
 
-__all__ = ["Share", "both", "reconcile"]
-
 
 class Share(NamedTuple):
     """The partitions that a member has. Nobody changes the dicts of one: a change makes a new share.

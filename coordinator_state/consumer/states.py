@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-__all__ = ["GroupState", "MemberState"]
-
 
 class GroupState(StrEnum):
     """The states of a group; the values are spelled as Kafka's tools spell them.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import ConsumerGroupHeartbeatRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["Change", "subscribe", "take_hints", "tell_subscription", "tell_topics", "wanted_by"]
-
 
 class Change(NamedTuple):
     """The thing that a heartbeat did to its member's subscription.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.requests.consumer import PatternTopics
 
-__all__ = ["Pattern", "Resolved", "Subscriptions", "Wanted"]
-
 
 class Pattern(msgspec.Struct, frozen=True, array_like=True):
     """A pattern of members, and the user who may see what it matches.

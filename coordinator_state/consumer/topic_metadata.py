@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests.consumer import TopicMetadataRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["take_topic_metadata"]
-
 
 def take_topic_metadata(turn: Turn[ConsumerGroup], request: TopicMetadataRequest) -> str | None:
     """Take what it says of topics that members name, and of their patterns.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
 
-__all__ = ["NOBODYS", "Topic", "TopicTable"]
-
 NOBODYS = -1
 """The number of every topic that the group does not know."""
 _PARTITION_FRAME_BYTES = 40

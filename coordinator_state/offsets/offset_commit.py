@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     )
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_offset_commit"]
-
 
 def handle_offset_commit(turn: Turn[Group], request: OffsetCommitRequest) -> None:
     """Handle one OffsetCommit. One without partitions is granted without a check, as KafkaApis does."""

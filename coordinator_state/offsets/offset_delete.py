@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import OffsetDeleteRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_offset_delete"]
-
 
 def handle_offset_delete(turn: Turn[Group], request: OffsetDeleteRequest) -> None:
     """Handle one OffsetDelete. It is no error if there is nothing to delete."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import OffsetFetchRequest
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["handle_offset_fetch"]
-
 
 def handle_offset_fetch(turn: Turn[Group], request: OffsetFetchRequest) -> None:
     """Handle one OffsetFetch. A partition that is asked for twice is answered once."""

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.group import Group
     from group_coordinator.coordinator_state.turn import Turn
 
-__all__ = ["await_expiry", "clean_up", "delete_offsets", "end_group", "look_soon"]
-
-
 # -- offsets expire ------------------------------------------------------------------------------
 
 

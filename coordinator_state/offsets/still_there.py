@@ -16,8 +16,6 @@ from group_coordinator.coordinator_state.responses import FetchedOffset, Fetched
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Found", "is_gone", "is_made_again", "still_there", "with_ids"]
-
 
 class Found(NamedTuple):
     """A topic as Kafka has it now."""

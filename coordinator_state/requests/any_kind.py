@@ -27,19 +27,6 @@ from group_coordinator.coordinator_state.responses import (
     Response,
 )
 
-__all__ = [
-    "DeleteGroupRequest",
-    "FindCoordinatorRequest",
-    "OffsetCommitPartition",
-    "OffsetCommitRequest",
-    "OffsetCommitTopic",
-    "OffsetDeletePartition",
-    "OffsetDeleteRequest",
-    "OffsetDeleteTopic",
-    "OffsetFetchRequest",
-    "OffsetFetchTopic",
-]
-
 
 class OffsetCommitPartition(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True

@@ -10,18 +10,6 @@ from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.responses import Int32, ReplyTo, Response
 
-__all__ = [
-    "MAX_REASON",
-    "InstanceId",
-    "MemberRequest",
-    "Partition",
-    "Request",
-    "TopicId",
-    "TopicName",
-    "WhyChanged",
-    "instance",
-]
-
 Partition = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 # Empty would be one name for all that leave it empty, and each would throw out the one before.
 InstanceId = Annotated[str, msgspec.Meta(min_length=1)] | None

@@ -26,19 +26,6 @@ from group_coordinator.coordinator_state.responses import (
     SyncGroupResponse,
 )
 
-__all__ = [
-    "BeatingMember",
-    "DescribeGroupRequest",
-    "HeartbeatRequest",
-    "JoinGroupRequest",
-    "LeaveGroupRequest",
-    "LeavingMember",
-    "MemberAssignment",
-    "Protocol",
-    "SyncGroupRequest",
-    "results",
-]
-
 
 class Protocol(msgspec.Struct, frozen=True, array_like=False, forbid_unknown_fields=True):
     """One protocol (assignor) that a member offers, with its subscription as opaque bytes."""

@@ -26,20 +26,6 @@ from group_coordinator.coordinator_state.responses import (
     TopicMetadataResponse,
 )
 
-__all__ = [
-    "AWAY_EPOCH",
-    "JOIN_EPOCH",
-    "LEAVE_EPOCH",
-    "AliveMember",
-    "ConsumerGroupDescribeRequest",
-    "ConsumerGroupHeartbeatRequest",
-    "OwnedTopic",
-    "PatternTopics",
-    "Resolved",
-    "TopicFacts",
-    "TopicMetadataRequest",
-]
-
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 AWAY_EPOCH = -2

@@ -7,8 +7,6 @@ from importlib.util import find_spec
 
 from group_coordinator.deploy.extras import how_to_install
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line, or say what it needs: programs that only import the client do without it."""

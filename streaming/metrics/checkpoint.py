@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.disk import Room
 
-__all__ = ["CheckpointMetrics"]
-
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 60.0

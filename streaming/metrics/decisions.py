@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.streaming.counts import Counts
 
-__all__ = ["DecisionMetrics"]
-
 _CAUSES = [each for each in RebalanceCause if each is not RebalanceCause.UNKNOWN]
 """The coordinator knows why its own groups rebalance."""
 _STATES = dict.fromkeys((*GroupState, *ConsumerState))

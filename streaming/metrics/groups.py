@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kafka import TopicPartition
     from prometheus_client.core import Metric
 
-__all__ = ["GroupMetrics"]
-
 _log = logging.getLogger(__name__)
 _PAUSE_S = 5.0
 _TYPES = ("classic", "consumer")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.health import Health
     from group_coordinator.streaming.counts import Counts
 
-__all__ = ["JobMetrics", "Vitals"]
-
 
 class JobMetrics:
     """Metrics of the job between the queries that it runs."""

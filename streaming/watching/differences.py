@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.responses import KnownTopic
     from group_coordinator.streaming.watching.telling import Telling, Told
 
-__all__ = ["NOTHING", "Differences", "differences"]
-
 
 class Differences(NamedTuple):
     """The things that a record of topic metadata tells a group."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.responses import KnownTopic
     from group_coordinator.streaming.watching.telling import Telling
 
-__all__ = ["Names", "Part", "brokers_know"]
-
 _PART_NAMES = 1_000
 _PART_PARTITIONS = 50_000
 """Partitions of all topics of a part, as far as is known: an answer of about 3 MB."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests.consumer import TopicFacts
     from group_coordinator.coordinator_state.responses import KnownPattern
 
-__all__ = ["PatternWatch"]
-
 _ROUNDS = 2
 """Topics are listed this many times less often than topics are asked about by name."""
 _EARLY_S = 1.0

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.watching.patterns import PatternWatch
     from group_coordinator.streaming.watching.watch import Watch
 
-__all__ = ["Pictures"]
-
 _log = logging.getLogger(__name__)
 
 _TRY_MS = 5_000

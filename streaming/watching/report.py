@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.streaming.watching.watch import Watch
 
-__all__ = ["Report"]
-
 _log = logging.getLogger(__name__)
 
 

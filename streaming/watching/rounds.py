@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Pace", "Rounds"]
-
 _EARLY_S = 1.0
 _WRITES_PER_S = 600
 """Ten thousand groups take 17 s. The members of so many send thousands of heartbeats in a second."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.watching.names import Part
     from group_coordinator.streaming.watching.report import Report
 
-__all__ = ["Session"]
-
 _LOOK_MS = 500
 _LOOK_WHILE_BUSY_MS = 100
 _ROUND_S = 10.0

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.topic_answers import Said
 
-__all__ = ["Telling", "Told"]
-
 _NONE, _UNKNOWN_TOPIC, _TOPIC_AUTHORIZATION_FAILED = 0, 3, 29
 """Kafka's error codes."""
 _SURE = 2

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.responses import KnownTopic
     from group_coordinator.streaming.watching.names import Part
 
-__all__ = ["Due", "Record", "Watch"]
-
 _PATIENCE_S = 30.0
 """A group whose picture does not follow is told again after so long. It may have refused the record."""
 _MOST_DOUBLINGS = 4

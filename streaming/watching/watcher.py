@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.settings import CoordinatorSettings
     from group_coordinator.streaming.watching.report import Report
 
-__all__ = ["TopicWatcher"]
-
 _AGAIN_S = 2.0
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.streaming.watching.watch import Record
 
-__all__ = ["CLIENT_ID", "Writing"]
-
 CLIENT_ID = "topic-watcher"
 """The `client_id` of the records. Nobody is answered."""
 _BLOCK_MS = 3_000

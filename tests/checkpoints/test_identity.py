@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from group_coordinator.checkpoints.identity import CheckpointError, open_checkpoint
+from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.checkpoints.identity import open_checkpoint
 from group_coordinator.coordinator_state.stored import READABLE_VERSIONS, SCHEMA_VERSION
 
 if TYPE_CHECKING:

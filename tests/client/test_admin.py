@@ -23,15 +23,10 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from msgspec import UNSET
 
 from group_coordinator.client import admin as admin_module
-from group_coordinator.client.admin import (
-    AdminClient,
-    GroupListing,
-    NoAnswerError,
-    ResetOutcome,
-    own_client_id,
-)
+from group_coordinator.client.admin import AdminClient, NoAnswerError, ResetOutcome, own_client_id
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.client.descriptions import pictured
+from group_coordinator.client.groups_log import GroupListing
 from group_coordinator.client.log_offsets import Log
 from group_coordinator.coordinator_state.config import GroupConfig
 from group_coordinator.coordinator_state.consumer_protocol import partitions_of, topics_of

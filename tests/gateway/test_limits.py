@@ -4,16 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from group_coordinator.gateway.limits import (
-    Budget,
-    Holding,
-    Pending,
-    Rate,
-    Seldom,
-    bytes_kept,
-    largest,
-    longest,
-)
+from group_coordinator.coordinator_state.seldom import Seldom
+from group_coordinator.gateway.limits import Budget, Holding, Pending, Rate, bytes_kept, largest, longest
 
 
 class Connection:

@@ -17,7 +17,8 @@ from group_coordinator.coordinator_state.events import (
 from group_coordinator.history.reader import HistoryReader
 from group_coordinator.history.rows import time_of
 from group_coordinator.history.story import Story
-from group_coordinator.history.timeline.explain import Explainer, Sentence
+from group_coordinator.history.timeline.explain import Explainer
+from group_coordinator.history.timeline.sentence import Sentence
 from tests.brokers_log.consumers import AWAY, UNREVOKED, ConsumerLog
 from tests.brokers_log.kafka import Log, M
 from tests.brokers_log.watching import Watching

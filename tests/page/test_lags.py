@@ -7,8 +7,8 @@ import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
-from group_coordinator.client.admin import GroupListing
 from group_coordinator.client.descriptions import GroupDescription
+from group_coordinator.client.groups_log import GroupListing
 from group_coordinator.page import asking as module
 from group_coordinator.page.lags import Lags
 from tests.patience import PATIENCE_S, wait_for

@@ -14,8 +14,6 @@ from typing import NamedTuple
 from group_coordinator.coordinator_state.consumer.partitions import Partitions
 from group_coordinator.coordinator_state.consumer.topic_table import Topic
 
-__all__ = ["Assignor", "GroupSpec", "kept"]
-
 
 class GroupSpec(NamedTuple):
     """A group as an assignor sees it.

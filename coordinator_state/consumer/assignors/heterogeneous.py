@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
     from group_coordinator.coordinator_state.consumer.topic_table import Topic
 
-__all__ = ["assign_unlike"]
-
 _ROUNDS = 16
 """Kafka's limit (MAX_ITERATION_COUNT)."""
 _NOBODY = -1

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.assignors.group_spec import GroupSpec
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
 
-__all__ = ["assign_ranges"]
-
 
 def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
     """Compute the target of an `Assignor`: for each topic, a range for each of its subscribers in turn."""

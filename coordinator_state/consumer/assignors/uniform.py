@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
     from group_coordinator.coordinator_state.consumer.topic_table import Topic
 
-__all__ = ["assign_uniformly"]
-
 
 def assign_uniformly(group: GroupSpec) -> dict[str, Partitions]:
     """Compute the target of an `Assignor`: sizes as equal as subscriptions allow, with few moves."""

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.events import Event
     from group_coordinator.coordinator_state.responses import PicturedMember
 
-__all__ = ["NOTHING_CHANGED", "changed", "deleted", "empty_group", "last_commit_ms", "names"]
-
 T = TypeVar("T")
 
 NOTHING_CHANGED = "nothing has changed that is written down"

@@ -42,16 +42,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = [
-    "AnyRecord",
-    "GroupMetadata",
-    "OffsetCommit",
-    "Unknown",
-    "Unreadable",
-    "read_record",
-    "topic_ids",
-]
-
 _OFFSET_COMMITS = frozenset({0, 1})
 _GROUP_METADATA = 2
 _GROUPS_OF_OTHER_PROTOCOLS = frozenset({11, 17})

@@ -12,8 +12,6 @@ from group_coordinator.coordinator_state.responses import GroupPicture
 if TYPE_CHECKING:
     from collections.abc import Sized
 
-__all__ = ["SCHEMA_VERSION", "Gone", "ObservedGroup", "decode_group", "encode_group"]
-
 SCHEMA_VERSION = 1
 """Version of the stored state. Fields that are added at the end, with defaults, need no new one."""
 

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.log import Record
     from group_coordinator.coordinator_state.responses import GroupPicture
 
-__all__ = ["Observed", "step"]
-
 _CLASSIC = "classic"
 _REMEMBERED_MS = 60_000
 """A group that is gone is kept for so long in batch time, for its place: it may be made again at once."""

@@ -12,17 +12,6 @@ from group_coordinator.gateway.wire import LONGEST_TEXT, Place
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "UUID_BYTES",
-    "NewerError",
-    "is_writable",
-    "limited_ms",
-    "read_value",
-    "text",
-    "text_or_none",
-    "uuid_of",
-]
-
 UUID_BYTES = 16
 
 T = TypeVar("T")

@@ -28,7 +28,6 @@ from group_coordinator.client.channel import Channel, KafkaChannel, MissingTopic
 from group_coordinator.client.descriptions import (
     Coordinator,
     GroupDescription,
-    MemberDescription,
     consumers_described,
     described,
 )
@@ -69,17 +68,6 @@ from group_coordinator.coordinator_state.responses import (
     Response,
 )
 from group_coordinator.coordinator_state.topics import GROUPS, LAG, REQUESTS, RESPONSES
-
-__all__ = [
-    "AdminClient",
-    "Coordinator",
-    "GroupDescription",
-    "GroupListing",
-    "MemberDescription",
-    "NoAnswerError",
-    "ResetOutcome",
-    "own_client_id",
-]
 
 _POLL_MS = 500
 _CLOSE_MS = 5_000

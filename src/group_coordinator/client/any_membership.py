@@ -29,8 +29,6 @@ from group_coordinator.coordinator_state.responses import (
     OffsetCommitResponse,
 )
 
-__all__ = ["AnyAnswer", "AnyMembership", "is_due"]
-
 AnyAnswer = AnyResponse | InvalidRequestResponse
 
 _REBALANCING = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)

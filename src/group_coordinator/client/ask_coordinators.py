@@ -23,8 +23,6 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from group_coordinator.client.ask_offsets import Deadline, raise_if_final, send_to
 
-__all__ = ["ask_coordinators", "failure", "passing"]
-
 _AGAIN_S = 0.1
 _AGAIN = (
     CoordinatorLoadInProgressError,

@@ -25,19 +25,6 @@ from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import OffsetAndTimestamp, TopicPartition
 
-__all__ = [
-    "Deadline",
-    "UnansweredError",
-    "ask_offsets",
-    "begins_of",
-    "ends_of",
-    "leaders_of",
-    "offsets_of",
-    "raise_if_final",
-    "send_to",
-    "topics_of",
-]
-
 _PATIENCE_MS = 10_000
 _TRY_MS = 2_000
 """How long one broker is waited for that is asked for leaders, before another one is."""

@@ -17,8 +17,6 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.structs import TopicPartition
 
-__all__ = ["Subscriber", "check_names", "divide", "subscription", "to_assignment"]
-
 
 class Subscriber(NamedTuple):
     """A member as assignors know it: `metadata` is a ConsumerProtocolSubscription."""

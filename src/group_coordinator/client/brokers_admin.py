@@ -29,8 +29,6 @@ from group_coordinator.client.offset_lists import (
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.requests import OffsetCommitTopic, OffsetDeleteTopic
 
-__all__ = ["BrokersAdmin"]
-
 _DESCRIBED_AT_ONCE = 200
 _FETCHED_AT_ONCE = 50
 """Groups that one request asks about. Each may have thousands of partitions."""

@@ -35,8 +35,6 @@ from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import MemberDescription
 from group_coordinator.coordinator_state.sides import GUARD_TYPE
 
-__all__ = ["GUARD_SESSION_MS", "BrokersGuard", "HasMembersError", "is_guard"]
-
 GUARD_SESSION_MS = 30 * 60 * 1000
 """The longest session that brokers allow by default (`group.max.session.timeout.ms`)."""
 _REBALANCE_MS = 10_000

@@ -25,16 +25,6 @@ from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.coordinator_state.requests import AnyRequest, TopicFacts
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
-__all__ = [
-    "WITHOUT_GROUP",
-    "Channel",
-    "KafkaChannel",
-    "MissingTopicError",
-    "check_settings",
-    "read_answer",
-    "settings_of",
-]
-
 log = logging.getLogger(__name__)
 
 _UNREACHABLE_AFTER_S = 5.0

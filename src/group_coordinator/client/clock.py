@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["now_ms"]
-
 
 def now_ms() -> int:
     """The time in ms. It never goes back, unlike the time of day: the client only measures distances."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Self
 
-__all__ = ["Closing"]
-
 
 class Closing(ABC):
     """An object that is closed at the end of a `with`, even by an error."""

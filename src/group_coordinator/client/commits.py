@@ -13,8 +13,6 @@ from group_coordinator.client.driver import Driver
 from group_coordinator.client.offsets import Offsets, checked_offsets, checked_units
 from group_coordinator.client.work import Unit
 
-__all__ = ["CommitCallback", "Commits"]
-
 CommitCallback = Callable[[Offsets, Exception | None], object]
 """A function that is told of the end of a commit: its offsets, and None or the error. As in kafka-python."""
 

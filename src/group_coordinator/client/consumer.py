@@ -21,8 +21,6 @@ from group_coordinator.client.patterns import TopicPattern
 from group_coordinator.client.positions import AssignedRecords, Positions
 from group_coordinator.client.states import MemberState
 
-__all__ = ["GroupConsumer"]
-
 # Longest wait for records: how late the group may be heard meanwhile.
 _SLICE_MS = 100
 

@@ -51,8 +51,6 @@ from group_coordinator.coordinator_state.responses import (
     OffsetCommitResponse,
 )
 
-__all__ = ["ConsumerMembership"]
-
 _HeartbeatAnswer = ConsumerGroupHeartbeatResponse | InvalidRequestResponse
 
 _DEFAULT_INTERVAL_MS = 5_000

@@ -27,14 +27,6 @@ from group_coordinator.coordinator_state.requests import (
 from group_coordinator.coordinator_state.requests.consumer import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
 from group_coordinator.coordinator_state.responses import AnyResponse, InvalidRequestResponse
 
-__all__ = [
-    "ConsumerRequests",
-    "MemberPartition",
-    "Numbered",
-    "Subscription",
-    "says_only_alive",
-]
-
 
 class MemberPartition(NamedTuple):
     """A partition that a member has. `topic_id` is Kafka's; empty for a unit, which no broker knows."""

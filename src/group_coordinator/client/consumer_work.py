@@ -15,8 +15,6 @@ from group_coordinator.client.consumer_requests import MemberPartition, Subscrip
 from group_coordinator.client.work import checked_names, natural
 from group_coordinator.coordinator_state.requests import TopicFacts
 
-__all__ = ["ConsumerWork", "SharedTopics", "SharedUnits"]
-
 log = logging.getLogger(__name__)
 
 

@@ -24,16 +24,6 @@ from group_coordinator.coordinator_state.responses import (
     PicturedMember,
 )
 
-__all__ = [
-    "Coordinator",
-    "GroupDescription",
-    "MemberDescription",
-    "consumers_described",
-    "described",
-    "pictured",
-    "told_by_broker",
-]
-
 
 @dataclass(frozen=True)
 class Coordinator:

@@ -26,8 +26,6 @@ from group_coordinator.client.clock import now_ms
 from group_coordinator.client.consumer_requests import says_only_alive
 from group_coordinator.client.states import MemberState
 
-__all__ = ["Driver"]
-
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 

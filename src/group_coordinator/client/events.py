@@ -19,8 +19,6 @@ from group_coordinator.client.tokens import check_token
 from group_coordinator.coordinator_state.foreign import MOST_MS, ForeignJson
 from group_coordinator.coordinator_state.topics import EVENTS
 
-__all__ = ["EventReader"]
-
 _REMEMBERED = 100_000
 """Ids of the newest events. After a crash the coordinator repeats those of a batch at most."""
 _SETTINGS = WITHOUT_GROUP | {"auto_offset_reset": "earliest"}

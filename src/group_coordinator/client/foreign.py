@@ -10,8 +10,6 @@ from typing import Any, Generic, TypeVar
 from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableError
 from group_coordinator.coordinator_state.seldom import Seldom
 
-__all__ = ["Records", "Skipped", "place_of"]
-
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 

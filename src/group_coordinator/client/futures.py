@@ -6,8 +6,6 @@ import threading
 
 from kafka.future import Future
 
-__all__ = ["wait_for"]
-
 
 def wait_for(future: Future, timeout_ms: int | None = None) -> bool:
     """Wait until `future` has ended; False if that takes longer than `timeout_ms`."""

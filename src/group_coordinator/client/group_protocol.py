@@ -22,8 +22,6 @@ from group_coordinator.client.reconciliation import Reconciliation
 from group_coordinator.client.sharing import Sharing
 from group_coordinator.client.work import DEFAULT_ASSIGNORS, TopicPartitions, WorkUnits
 
-__all__ = ["protocol_of"]
-
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
 # The settings of the classic protocol that the other has not, and what to do instead.

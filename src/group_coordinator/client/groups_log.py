@@ -18,16 +18,6 @@ from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import KnownPattern
 
-__all__ = [
-    "GroupListing",
-    "Picture",
-    "chosen",
-    "read_groups",
-    "read_listing",
-    "read_picture",
-    "unique",
-]
-
 _POLL_MS = 500
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import zlib
 
-__all__ = ["next_instant"]
-
 # Ticks of the coordinator's clock come at whole seconds.
 _TICK_MS = 1_000
 _LEAST_WITH_TICKS_MS = 3 * _TICK_MS

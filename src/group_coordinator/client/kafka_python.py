@@ -12,8 +12,6 @@ from typing import Any
 from kafka.consumer.fetcher import Fetcher
 from kafka.record.default_records import DefaultRecordBatch
 
-__all__ = ["repair"]
-
 
 class _Lenient(bytearray):
     """Bytes whose parts are text of any kind."""

@@ -19,21 +19,6 @@ from group_coordinator.client.foreign import Records
 from group_coordinator.client.since import offsets_since, partitions_of
 from group_coordinator.coordinator_state.foreign import Ms
 
-__all__ = [
-    "LOST_SOON_MS",
-    "MISSED",
-    "SLACK_MS",
-    "STATUSES",
-    "LagLog",
-    "MeasuredPartition",
-    "MeasuredTopic",
-    "Measurement",
-    "assign_since",
-    "in_words",
-    "loss_in_words",
-    "read_measurement",
-]
-
 log = logging.getLogger(__name__)
 
 _POLL_MS = 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any, Protocol
 
-__all__ = ["RebalanceListener", "check_listener", "tell_gone"]
-
 
 class RebalanceListener(Protocol):
     """The calls that a program gets; kafka-python's ConsumerRebalanceListener has the same.

@@ -15,8 +15,6 @@ from group_coordinator.client.closing import Closing
 from group_coordinator.client.topic_ids import found_in
 from group_coordinator.coordinator_state.offsets.still_there import Found
 
-__all__ = ["Log", "LogOffsets", "ResetTarget", "reset_target"]
-
 _PATIENCE_MS = 10_000
 _UNKNOWN_OFFSET = -1
 """The broker's answer if no record is so young (ListOffsetsResponse.UNKNOWN_OFFSET)."""

@@ -8,8 +8,6 @@ from typing import Any
 from kafka import KafkaConsumer
 from kafka.structs import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["LogQuestions"]
-
 
 class LogQuestions:
     """The methods of kafka-python's KafkaConsumer that are about records and logs alone.

@@ -28,8 +28,6 @@ from group_coordinator.client.states import MemberState
 from group_coordinator.client.work import Unit
 from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
-__all__ = ["GroupMember"]
-
 
 class GroupMember(Closing):
     """One member of a group, and the only one that its `client_id` and process need to be.

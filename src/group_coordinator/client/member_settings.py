@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from group_coordinator.coordinator_state.config import INT32_MAX
 
-__all__ = ["AnySettings", "ConsumerMemberSettings", "MemberSettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AnySettings:

@@ -50,8 +50,6 @@ from group_coordinator.coordinator_state.responses import (
     SyncGroupResponse,
 )
 
-__all__ = ["Generation", "Membership"]
-
 _HeartbeatAnswer = HeartbeatResponse | InvalidRequestResponse
 
 # How much longer than the rebalance timeout a join may stay unanswered: the time for the answer to arrive

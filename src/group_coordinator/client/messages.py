@@ -11,8 +11,6 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-__all__ = ["message_of"]
-
 # Where kafka-python's descriptions are for developers: the texts of Errors.java of Apache Kafka 4.2.
 _MESSAGES: dict[type[KafkaError], str] = {
     InvalidCommitOffsetSizeError: "The committing offset data size is not valid.",

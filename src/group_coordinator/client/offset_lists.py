@@ -25,17 +25,6 @@ from group_coordinator.coordinator_state.responses import (
     OffsetFetchResponse,
 )
 
-__all__ = [
-    "NOTHING",
-    "by_topic",
-    "committed",
-    "errors_of",
-    "to_commit",
-    "to_commit_one",
-    "to_delete",
-    "to_fetch",
-]
-
 # A tenth of `max.request.bytes`, which nobody would set lower; an entry may be as large as 16 kB.
 _MAX_BYTES = 100_000
 

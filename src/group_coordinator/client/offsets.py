@@ -41,16 +41,6 @@ from group_coordinator.coordinator_state.responses import (
     OffsetFetchResponse,
 )
 
-__all__ = [
-    "OFFSETS",
-    "OffsetAnswer",
-    "OffsetCalls",
-    "Offsets",
-    "Outcome",
-    "checked_offsets",
-    "checked_units",
-]
-
 Offsets = dict[Unit, OffsetAndMetadata]
 """unit -> how far it has been worked on: the offset of the next record, not of the last."""
 

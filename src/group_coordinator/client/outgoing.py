@@ -7,8 +7,6 @@ from typing import Any
 from group_coordinator.client.member_settings import AnySettings
 from group_coordinator.coordinator_state.requests import AnyRequest
 
-__all__ = ["Outgoing"]
-
 
 class Outgoing:
     """Makes what all requests of a member carry, and keeps requests in their order.

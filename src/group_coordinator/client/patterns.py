@@ -13,8 +13,6 @@ from kafka.errors import KafkaError
 
 from group_coordinator.client.clock import now_ms
 
-__all__ = ["TopicPattern"]
-
 log = logging.getLogger(__name__)
 
 _AGAIN_MS = 1_000

@@ -21,8 +21,6 @@ from group_coordinator.client.listeners import RebalanceListener, tell_gone
 from group_coordinator.client.member import GroupMember
 from group_coordinator.client.offsets import Offsets
 
-__all__ = ["AssignedRecords", "Positions"]
-
 log = logging.getLogger(__name__)
 
 # How long a rebalance waits to hear what became of the commit before it. It is in the log before the join and

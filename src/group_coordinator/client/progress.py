@@ -12,8 +12,6 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from group_coordinator.client.descriptions import GroupDescription, MemberDescription
 from group_coordinator.client.work import WorkUnits, natural
 
-__all__ = ["AsksLogs", "Committed", "Progress", "has_logs", "measured", "progress_of"]
-
 
 @dataclass(frozen=True)
 class Progress:

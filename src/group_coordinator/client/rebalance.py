@@ -15,8 +15,6 @@ from group_coordinator.client.sharing import Sharing, Steps
 from group_coordinator.client.states import MemberState
 from group_coordinator.client.work import Work
 
-__all__ = ["Rebalance"]
-
 log = logging.getLogger(__name__)
 
 _LEAST_LOOK_UP_MS = 100

@@ -15,8 +15,6 @@ from group_coordinator.client.driver import Driver
 from group_coordinator.client.listeners import tell_gone
 from group_coordinator.client.sharing import Sharing, Steps
 
-__all__ = ["Reconciliation"]
-
 log = logging.getLogger(__name__)
 
 

@@ -33,8 +33,6 @@ from group_coordinator.coordinator_state.requests import (
 from group_coordinator.coordinator_state.responses import ConsumerGroupHeartbeatResponse, HeartbeatResponse
 from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
-__all__ = ["SharedConnection"]
-
 # Longest wait of the thread: how late it may notice that something has begun to linger.
 _TICK_MS = 100
 # So many fit into what the coordinator takes as one request, even with long ids.

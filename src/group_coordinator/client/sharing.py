@@ -15,8 +15,6 @@ from group_coordinator.client.clock import now_ms
 from group_coordinator.client.driver import Driver
 from group_coordinator.client.listeners import RebalanceListener
 
-__all__ = ["Sharing", "Steps"]
-
 M = TypeVar("M", bound=AnyMembership)
 W = TypeVar("W")
 Steps: TypeAlias = tuple[tuple[bool, Callable[[W], None]], ...]

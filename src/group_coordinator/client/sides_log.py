@@ -22,8 +22,6 @@ from group_coordinator.client.closing import Closing
 from group_coordinator.client.foreign import Records
 from group_coordinator.coordinator_state.sides import SideRecord
 
-__all__ = ["SidesLog"]
-
 _POLL_MS = 500
 _ABSENT = (UnknownTopicOrPartitionError, TopicAuthorizationFailedError)
 

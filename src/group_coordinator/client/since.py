@@ -12,8 +12,6 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.client.ask_offsets import offsets_of
 
-__all__ = ["offsets_since", "partitions_of", "partitions_there"]
-
 _THERE_S = 10.0
 _AGAIN_S = 0.1
 

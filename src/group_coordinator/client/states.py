@@ -29,8 +29,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["TRANSITIONS", "IllegalMove", "MemberState", "transition"]
-
 
 class MemberState(StrEnum):
     """State of a member."""

@@ -26,8 +26,6 @@ from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Token", "TokenError", "TokenProvider", "TokenRefusedError", "check_token", "read_token"]
-
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0

@@ -15,8 +15,6 @@ from kafka.errors import (
 
 from group_coordinator.coordinator_state.offsets.still_there import Found
 
-__all__ = ["found_in", "topic_id_of"]
-
 _UNKNOWN = "00000000-0000-0000-0000-000000000000"
 """The id that a broker older than 2.8 gives."""
 

@@ -19,18 +19,6 @@ from group_coordinator.client import assignors
 from group_coordinator.coordinator_state.requests import Protocol as OfferedProtocol
 from group_coordinator.coordinator_state.responses import JoinGroupMember
 
-__all__ = [
-    "DEFAULT_ASSIGNORS",
-    "MalformedMetadataError",
-    "TopicPartitions",
-    "Unit",
-    "Work",
-    "WorkUnits",
-    "assigned_partitions",
-    "natural",
-    "partition_of",
-]
-
 Unit = Any
 """One piece of work: a kafka-python `TopicPartition`, or the name of a unit (str)."""
 
@@ -227,6 +215,7 @@ def partition_of(unit: Unit) -> TopicPartition:
 
 
 def checked_names(names: Collection[str], what: str) -> set[str]:
+    """Return the names as a set. Raises TypeError, which calls them `what`, if they are no list of strings."""
     # A str is a collection of str as well, but never what is meant.
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{what} must be a list of strings")

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import click
 
-__all__ = ["TopicArgument", "parse_topic", "parsed"]
-
 
 def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A callback for an option: what is given is read by `parse`, whose ValueErrors say what is wrong."""

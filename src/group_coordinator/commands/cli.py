@@ -32,8 +32,6 @@ from group_coordinator.commands.ui import ui
 from group_coordinator.commands.write_history import write_history
 from group_coordinator.jobs.printable import printable
 
-__all__ = ["main"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ from group_coordinator.commands.terminal import BOOTSTRAP_TIMEOUT_MS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["client_config", "command_config_option", "config_to_connect", "read_properties"]
-
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

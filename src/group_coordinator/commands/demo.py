@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from group_coordinator.demo.screen import Screen
     from group_coordinator.jobs.signals import StopEvent
 
-__all__ = ["demo"]
-
 _INTERRUPTED = 130
 _FILE_WIDTH = 200
 _AROUND_MS = 1_000

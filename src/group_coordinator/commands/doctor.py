@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from group_coordinator.streaming.doctor import Finding
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["doctor"]
-
 _SUBJECT = 34
 """The width of the column."""
 

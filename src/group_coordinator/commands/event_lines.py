@@ -43,8 +43,6 @@ from group_coordinator.coordinator_state.responses import KnownPattern
 from group_coordinator.history.rows import read_event, time_of
 from group_coordinator.jobs.printable import printable_label, printable_name, with_short_ids
 
-__all__ = ["line_of"]
-
 _HEAD = ("event_id", "event", "group_id", "at_ms")
 _MOST_NAMED = 3
 _REMOVED = {

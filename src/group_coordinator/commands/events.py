@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from group_coordinator.client.events import EventReader
     from group_coordinator.jobs.signals import StopEvent
 
-__all__ = ["events"]
-
 _POLL_MS = 500
 _COMMITS = "offsets_committed"
 _DEFAULT_BACK = timedelta(hours=1)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.service import Gateway
     from group_coordinator.gateway.settings import GatewaySettings
 
-__all__ = ["gateway"]
-
 _COLLECT_AFTER = 10_000
 """New objects until Python looks for garbage; 700 by default.
 

@@ -19,8 +19,6 @@ from group_coordinator.commands.terminal import (
 )
 from group_coordinator.jobs.signals import stop_event
 
-__all__ = ["measure_lag"]
-
 
 @click.command()
 @bootstrap_option()

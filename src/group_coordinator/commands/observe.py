@@ -16,8 +16,6 @@ from group_coordinator.commands.terminal import (
     set_option,
 )
 
-__all__ = ["observe"]
-
 
 @click.command("observe")
 @bootstrap_option()

@@ -18,17 +18,6 @@ import click
 
 from group_coordinator.jobs.printable import json_escape, printable, printable_json
 
-__all__ = [
-    "json_of",
-    "open_streams",
-    "put",
-    "put_as_it_is",
-    "put_json",
-    "refuse_other_bytes",
-    "tell",
-    "why_refused",
-]
-
 _ESCAPING = "group_coordinator.escape"
 _OF_OUTPUT = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))

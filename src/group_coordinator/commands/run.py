@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from group_coordinator.page.settings import PageSettings
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["run"]
-
 
 @click.command()
 @bootstrap_option()
@@ -79,13 +77,14 @@ def run(*, config: Path | None, assignments: tuple[str, ...], embedded: bool, **
 
 
 def _run(settings: CoordinatorSettings, page: PageSettings) -> None:
-    from group_coordinator.checkpoints.identity import CheckpointError
+    from group_coordinator.checkpoints.errors import CheckpointError
     from group_coordinator.commands.settings import job
     from group_coordinator.deploy.jars import JarError
     from group_coordinator.jobs.serving import CannotListenError
     from group_coordinator.page.service import serving
+    from group_coordinator.streaming.errors import CoordinatorError
     from group_coordinator.streaming.leadership import check_alone
-    from group_coordinator.streaming.service import CoordinatorError, run_coordinator
+    from group_coordinator.streaming.service import run_coordinator
     from group_coordinator.streaming.topic_specs import TopicError
 
     with job(settings, CheckpointError, CoordinatorError, JarError, TopicError) as tell:

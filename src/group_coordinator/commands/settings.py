@@ -23,8 +23,6 @@ from group_coordinator.streaming.settings import CoordinatorSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["history_settings", "job", "job_settings", "load_settings"]
-
 AnySettings = TypeVar("AnySettings", bound=JobSettings)
 
 

@@ -15,19 +15,6 @@ from typing import NamedTuple, Self
 from group_coordinator.commands.output import json_of, put, put_as_it_is, put_json, tell
 from group_coordinator.jobs.printable import printable_label, printable_name
 
-__all__ = [
-    "Cell",
-    "Column",
-    "Failure",
-    "File",
-    "Line",
-    "Note",
-    "Report",
-    "Row",
-    "Table",
-    "as_wide_as_needed",
-]
-
 _MISSING = "-"
 
 Cell = str | int | Mapping[str, Sequence[int]] | None

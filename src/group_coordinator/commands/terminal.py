@@ -20,28 +20,6 @@ if TYPE_CHECKING:
     from group_coordinator.commands.tables import Report
     from group_coordinator.jobs.settings import JobSettings
 
-__all__ = [
-    "BOOTSTRAP_SERVERS",
-    "BOOTSTRAP_TIMEOUT_MS",
-    "at_terminal",
-    "bootstrap_option",
-    "config_option",
-    "events_topic_option",
-    "fail",
-    "metrics_port_option",
-    "need",
-    "need_spark",
-    "of_option",
-    "overriding",
-    "request_topic_option",
-    "say",
-    "set_option",
-    "show",
-    "timeout_option",
-    "topic_option",
-    "use_java",
-]
-
 Command = TypeVar("Command", bound="Callable[..., Any]")
 AnySettings = TypeVar("AnySettings", bound="JobSettings")
 

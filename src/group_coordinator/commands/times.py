@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-__all__ = ["parse_time", "parsed_time", "utc_text"]
-
 _AGO = re.compile(r"(\d+)([smhdw])")
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

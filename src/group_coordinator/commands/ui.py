@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.page.live import Live
 
-__all__ = ["ui"]
-
 _PORT = 9465
 _DEADLINE_S = 30.0
 _LOOK_S = 0.2

@@ -18,8 +18,6 @@ from group_coordinator.commands.terminal import (
     set_option,
 )
 
-__all__ = ["write_history"]
-
 
 @click.command("write-history")
 @bootstrap_option()

@@ -21,8 +21,6 @@ from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.demo.observer import partitions_in
 from group_coordinator.demo.store import Ownership, StoredOrder
 
-__all__ = ["CHECKS", "Check", "History", "Outage", "run_checks"]
-
 _NAMED = 5
 
 

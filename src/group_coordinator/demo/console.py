@@ -16,8 +16,6 @@ from group_coordinator.demo.store import OrderStore, Owner
 from group_coordinator.deploy.jars import fetch
 from group_coordinator.deploy.java import find_java
 
-__all__ = ["ConsoleOutput", "console_command"]
-
 _HEARTBEAT_MS = 1_000
 _AUTO_COMMIT_INTERVAL_MS = 1_000
 _LOG4J = """\

@@ -17,8 +17,6 @@ from group_coordinator.coordinator_state.events import (
 )
 from group_coordinator.demo.observer import partitions_in
 
-__all__ = ["Narration"]
-
 _REMOVED = {
     "left": "has left",
     "session_expired": "has expired: it sent no heartbeat in time",

@@ -14,8 +14,6 @@ from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.coordinator_state.topics import EVENTS, GROUPS
 
-__all__ = ["Observer", "partitions_in"]
-
 _POLL_MS = 20
 
 

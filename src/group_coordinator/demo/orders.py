@@ -9,8 +9,6 @@ from typing import Self
 from kafka import KafkaProducer
 from kafka.producer.future import FutureRecordMetadata
 
-__all__ = ["Orders"]
-
 _CUSTOMERS = 100
 
 

@@ -6,8 +6,6 @@ from group_coordinator.client.channel import KafkaChannel
 from group_coordinator.coordinator_state.requests import HeartbeatRequest
 from group_coordinator.coordinator_state.topics import REQUESTS, RESPONSES
 
-__all__ = ["Probe"]
-
 _NAME = "demo-probe"
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Child", "Tail", "end_all", "end_of"]
-
 _KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.02
 

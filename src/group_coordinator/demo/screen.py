@@ -18,8 +18,6 @@ from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.demo.checks import Check
 from group_coordinator.demo.observer import partitions_in
 
-__all__ = ["Screen", "Status"]
-
 # The longest silence where there is no live picture.
 _SILENCE_S = 2.0
 

@@ -31,8 +31,6 @@ from group_coordinator.demo.store import OrderStore
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.jobs.signals import StopEvent
 
-__all__ = ["Interrupted", "Stage", "StoryError"]
-
 _GROUP = "order-workers"
 _BROKERS_GROUP = "auditors"
 _TOPIC = "orders"

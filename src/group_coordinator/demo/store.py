@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["OrderStore", "Owner", "Ownership", "StoredOrder", "Totals"]
-
 # Duplicates are to be seen, not to be hidden: no unique index on orders.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS orders (

@@ -9,8 +9,6 @@ from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.demo.checks import History, Outage
 from group_coordinator.demo.stage import Stage, StoryError
 
-__all__ = ["tell_story"]
-
 _OUTAGE_S = 8.0  # longer than a session lasts
 _TIMEOUT_S = 60
 

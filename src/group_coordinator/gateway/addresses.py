@@ -11,15 +11,6 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.partitioning import partition_for_key
 from group_coordinator.gateway.apis import ALONE, APIS, Offer, OfferedVersions, offered
 
-__all__ = [
-    "Address",
-    "Serving",
-    "coordinator_of",
-    "hash_of",
-    "rewrite_api_versions",
-    "unsupported_api_versions",
-]
-
 _API_VERSIONS = ApiVersionsResponse.API_KEY
 _HASHES = 2**31
 Serving: TypeAlias = Sequence[tuple[int, tuple[str, int]]]

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.requests import AnyRequest
 
-__all__ = ["Waiting"]
-
 log = logging.getLogger(__name__)
 
 _FEW = 1_000

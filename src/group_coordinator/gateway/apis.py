@@ -16,8 +16,6 @@ from group_coordinator.gateway.group_apis.table import GROUP_APIS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ALONE", "APIS", "BESIDE_BROKERS", "Api", "Offer", "OfferedVersions", "Way", "offer_of", "offered"]
-
 
 class Way(Enum):
     """The origin of the answer to a request."""

@@ -28,20 +28,6 @@ from group_coordinator.coordinator_state.requests import (
     HeartbeatRequest,
 )
 
-__all__ = [
-    "CLASSIC",
-    "CONSUMERS",
-    "REFUSED",
-    "Beat",
-    "BeatKind",
-    "Key",
-    "Verdict",
-    "is_rebalance",
-    "newest",
-    "small",
-    "unheard",
-]
-
 Key: TypeAlias = tuple[str, str]
 """Group and member."""
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.beat_kinds import Beat, Key, Verdict
     from group_coordinator.gateway.translation import Sender
 
-__all__ = ["BeatCounts", "Beats", "Instants"]
-
 _MOST_TOGETHER = 1_000
 _REBALANCING_S = 6.0
 """How long a group's heartbeats hurry after a join or after news of a rebalance. Most members beat every 3 or

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.addresses import Address
 
-__all__ = ["Brokers"]
-
 _SHUNNED_S = 30.0
 """How long a broker that could not be connected to is not named as a coordinator."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.settings import GatewaySettings
 
-__all__ = ["Certificates", "Named", "foreign_names_ignored", "version_of"]
-
 log = logging.getLogger(__name__)
 
 

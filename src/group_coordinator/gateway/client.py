@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.beat_kinds import Beat
     from group_coordinator.gateway.frames import Request
 
-__all__ = ["Client"]
-
 _MEMBER = "\0"
 """Stands before the id of a member. No name of a user has it."""
 

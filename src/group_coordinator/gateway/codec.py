@@ -68,20 +68,6 @@ if TYPE_CHECKING:
 
     from kafka.protocol.schemas.fields import BaseField
 
-__all__ = [
-    "MOST_ELEMENTS",
-    "TRANSACTIONAL_PRODUCE",
-    "decode_request",
-    "decode_response",
-    "encode_consumers_answer",
-    "encode_heartbeat_response",
-    "encode_request",
-    "encode_response",
-    "is_api_versions_error",
-    "is_flexible",
-    "produce_acks",
-]
-
 _MESSAGES: dict[int, tuple[type[ApiMessage], type[ApiMessage]]] = {
     request.API_KEY: (request, response)
     for request, response in (

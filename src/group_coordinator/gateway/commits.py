@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     _Respond: TypeAlias = Callable[[list[Any]], None]
 
-__all__ = ["Commits"]
-
 
 class Commits:
     """The commits of all clients at one gateway.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.needs import Services
     from group_coordinator.gateway.security import Security
 
-__all__ = ["ClientConnection"]
-
 _READ_BYTES = 256 * 1024
 """Most that is read of a client at once."""
 _COPIED_BYTES = 64 * 1024

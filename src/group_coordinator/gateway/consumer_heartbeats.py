@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.rules import Rules
     from group_coordinator.gateway.topics import Topics
 
-__all__ = ["ConsumerHeartbeats"]
-
 _HINTS_WAIT_S = 1.0
 """The time for Kafka to say what it knows of topics that a member names, if its interval is not short."""
 _OF_INTERVAL = 0.5

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.rewriting import Begin
     from group_coordinator.gateway.security import Security
 
-__all__ = ["Conversation"]
-
 log = logging.getLogger(__name__)
 
 _API_VERSIONS, _FIND_COORDINATOR, _LEAVE, _PRODUCE = 18, 10, 13, 0

@@ -11,8 +11,6 @@ from prometheus_client.utils import INF, floatToGoString
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Count", "Durations"]
-
 
 class Count:
     """A count."""

@@ -13,8 +13,6 @@ from group_coordinator.gateway.group_apis.table import GROUP_APIS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["EncodedList", "entries_of"]
-
 _LIST = ListGroupsResponse.API_KEY
 
 

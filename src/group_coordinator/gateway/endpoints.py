@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.listeners import Listeners
     from group_coordinator.gateway.settings import GatewaySettings
 
-__all__ = ["Endpoints"]
-
 log = logging.getLogger(__name__)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["FrameError", "GatewayError"]
-
 
 class FrameError(Exception):
     """A peer has sent bytes that are no frame of Kafka's protocol, or one that the gateway does not offer.

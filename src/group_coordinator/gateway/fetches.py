@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import FetchedOffsetsOfTopic
 
-__all__ = ["judge"]
-
 
 def judge(
     asked: Sequence[AnyRequest],

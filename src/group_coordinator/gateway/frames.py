@@ -20,17 +20,6 @@ from group_coordinator.gateway.errors import FrameError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "LENGTH_BYTES",
-    "REQUEST_HEAD_BYTES",
-    "RESPONSE_HEAD_BYTES",
-    "Frames",
-    "Piece",
-    "Request",
-    "RequestHead",
-    "read_request_head",
-]
-
 LENGTH_BYTES = 4
 REQUEST_HEAD_BYTES = 8
 """API key, version and correlation id."""

@@ -26,8 +26,6 @@ from group_coordinator.gateway.unseen import Unseen
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["Groups", "ListedGroup", "Listing"]
-
 _LIST = ListGroupsResponse.API_KEY
 _STATE_VERSION, _KIND_VERSION = 4, 5
 _SAME_UNTIL = 2

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.group_apis.guarding import Guard
 
-__all__ = ["MOST_ANSWERED", "guard", "unguarded"]
-
 _ONE_SIDE = Sides()
 _AWAY = {Errors.COORDINATOR_LOAD_IN_PROGRESS.value, Errors.COORDINATOR_NOT_AVAILABLE.value}
 """With one of these for all groups of a turn the coordinator is not asked for those of the next ones."""

@@ -10,8 +10,6 @@ from group_coordinator.jobs.health import Verdict, moving
 if TYPE_CHECKING:
     from group_coordinator.gateway.local import Local
 
-__all__ = ["GatewayHealth"]
-
 _FAILING_S = 5.0
 """How long a failure counts: reading is tried again twice a second, and not each time does it fail."""
 

@@ -9,8 +9,6 @@ from group_coordinator.gateway.slots import LocalSlot
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Holders"]
-
 
 class Holders(set[object]):
     """Requests, and other things, that later requests of the client have to wait for.

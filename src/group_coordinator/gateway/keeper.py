@@ -18,14 +18,12 @@ from kafka.errors import KafkaError
 from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.brokers_guard import GUARD_SESSION_MS, BrokersGuard, HasMembersError
 from group_coordinator.coordinator_state.classic.states import GroupState
-from group_coordinator.gateway.limits import Seldom
+from group_coordinator.coordinator_state.seldom import Seldom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from group_coordinator.client.groups_log import GroupListing
-
-__all__ = ["GuardKeeper"]
 
 log = logging.getLogger(__name__)
 

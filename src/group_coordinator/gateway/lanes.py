@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.outgoing import Outgoing, Place
 
-__all__ = ["Lanes"]
-
 
 class Lanes:
     """Writes requests at once, unless an earlier one of the group waits. Then they wait behind it."""

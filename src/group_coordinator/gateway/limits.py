@@ -13,18 +13,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.conversation import Conversation
 
-__all__ = [
-    "Budget",
-    "Holding",
-    "Limits",
-    "Pending",
-    "Rate",
-    "Seldom",
-    "bytes_kept",
-    "largest",
-    "longest",
-]
-
 log = logging.getLogger(__name__)
 
 

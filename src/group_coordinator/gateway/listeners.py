@@ -11,8 +11,8 @@ from asyncio import sslproto
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from group_coordinator.coordinator_state.seldom import Seldom
 from group_coordinator.gateway.errors import GatewayError
-from group_coordinator.gateway.limits import Seldom
 from group_coordinator.gateway.parties import Parties, shown_host
 from group_coordinator.jobs.hosts import listening_host, written
 from group_coordinator.jobs.threads import look_at
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.metrics import GatewayMetrics
     from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.settings import GatewaySettings
-
-__all__ = ["Listeners"]
 
 log = logging.getLogger(__name__)
 

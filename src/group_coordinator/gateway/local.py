@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.rules import Rules
     from group_coordinator.jobs.topic_patterns import Matched
 
-__all__ = ["Local", "Nodes", "Origin"]
-
 log = logging.getLogger(__name__)
 
 

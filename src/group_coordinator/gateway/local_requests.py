@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.security import Security
     from group_coordinator.gateway.slots import LocalSlot, Slots
 
-__all__ = ["HEARTBEATS", "LocalRequests", "Unanswered", "is_sign_of_life"]
-
 log = logging.getLogger(__name__)
 
 _HEARTBEAT = HeartbeatResponse.API_KEY

@@ -11,8 +11,6 @@ from group_coordinator.gateway.principals import MECHANISMS
 if TYPE_CHECKING:
     from group_coordinator.gateway.principals import Mechanism
 
-__all__ = ["Login"]
-
 
 class Login:
     """A client's login at its broker, as far as the gateway knows.

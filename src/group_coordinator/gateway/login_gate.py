@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.relay import Relay
     from group_coordinator.gateway.slots import Slots
 
-__all__ = ["SASL", "LoginGate"]
-
 _HANDSHAKE, _AUTHENTICATE = SaslHandshakeResponse.API_KEY, SaslAuthenticateResponse.API_KEY
 SASL = (_HANDSHAKE, _AUTHENTICATE)
 """The APIs of a login."""

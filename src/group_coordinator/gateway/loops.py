@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from importlib.util import find_spec
 
-__all__ = ["new_event_loop"]
-
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Make the event loop, for `asyncio.Runner`."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.topic_patterns import Matched
 
-__all__ = ["Matching"]
-
 log = logging.getLogger(__name__)
 
 _KEPT_S = 1.0

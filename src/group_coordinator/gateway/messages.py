@@ -7,13 +7,6 @@ from __future__ import annotations
 
 from kafka.protocol.api_message import ApiMessage
 
-__all__ = [
-    "ConsumerGroupDescribeRequest",
-    "ConsumerGroupDescribeResponse",
-    "ConsumerGroupHeartbeatRequest",
-    "ConsumerGroupHeartbeatResponse",
-]
-
 _SCHEMAS = "group_coordinator.gateway.schemas"
 
 

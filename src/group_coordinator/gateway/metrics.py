@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.limits import Pending
     from group_coordinator.gateway.local import Local
 
-__all__ = ["GatewayMetrics"]
-
 _PREFIX = "group_coordinator_gateway_"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 

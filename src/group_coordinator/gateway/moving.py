@@ -29,8 +29,6 @@ from group_coordinator.gateway.translation import refused
 if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Request, RequestHead
 
-__all__ = ["answer", "leave_of", "refusal"]
-
 _LEAVES = {
     each.API_KEY
     for each in (

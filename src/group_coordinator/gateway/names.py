@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BOOTSTRAP", "NODE", "Names"]
-
 BOOTSTRAP = -1
 """Stands for any broker. No broker has a negative node id."""
 NODE = "{node}"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.turns import Turns
     from group_coordinator.jobs.topic_patterns import Matched
 
-__all__ = ["Effects", "Services"]
-
 
 class Effects(Protocol):
     """The connections to a client and to its broker: all that a conversation does outside of itself."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.frames import RequestHead
 
-__all__ = ["STREAMS_DESCRIBE", "STREAMS_HEARTBEAT", "divided", "refusal"]
-
 _REFUSED = Errors.UNSUPPORTED_VERSION
 _NOT_SPOKEN = (
     "this group protocol is not spoken here: set group.protocol=classic, or let the group stay at the "

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.requests import AnyRequest
 
-__all__ = ["LogRecord", "Outgoing", "Place", "record_of"]
-
 
 class LogRecord(NamedTuple):
     """A contract request as it goes to the log. Its key is the group id."""

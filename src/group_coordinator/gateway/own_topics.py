@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     _Part: TypeAlias = "Callable[[_Walk, Place], _Part]"
 
-__all__ = ["OwnTopics"]
-
 _PRODUCE, _FETCH = ProduceRequest.API_KEY, FetchRequest.API_KEY
 _DENIED = Errors.TOPIC_AUTHORIZATION_FAILED.value
 _SMALL_BYTES = 32 * 1024

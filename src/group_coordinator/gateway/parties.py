@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.conversation import Conversation
     from group_coordinator.gateway.turns import Turns
 
-__all__ = ["Guest", "Parties", "Party", "shown_host"]
-
 
 def shown_host(address: str) -> str:
     """The name of the party of clients at this address, as Kafka shows a host: "/10.0.0.7"."""

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from group_coordinator.gateway.limits import Limits
 
-__all__ = ["Ending", "Patience"]
-
 
 class Ending(NamedTuple):
     """The end of a connection. `at_once`: the rest of what was written is not sent."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     _Then: TypeAlias = Callable[[Matched | None], None]
 
-__all__ = ["Patterns"]
-
 _LATE_S = 5.0
 """How long an answer that came too late is kept: until its client has asked again."""
 _MOST_AT_ONCE = 100

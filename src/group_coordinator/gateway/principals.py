@@ -22,8 +22,6 @@ from group_coordinator.coordinator_state.foreign import ForeignJson, UnreadableE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["MECHANISMS", "Mechanism"]
-
 
 class Mechanism(NamedTuple):
     """A way to log in: where the client's name is, and when the broker has accepted it."""

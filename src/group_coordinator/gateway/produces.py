@@ -11,8 +11,6 @@ from group_coordinator.gateway.limits import Limits
 if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Piece
 
-__all__ = ["ProduceBegin"]
-
 
 class ProduceBegin:
     """The pieces of a Produce as long as it is not known whether it has a response."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.needs import Effects
     from group_coordinator.gateway.slots import LocalSlot, Slots
 
-__all__ = ["Relay"]
-
 _OWN_ID, _OWN_NAME = 0, "group-coordinator-gateway"
 """Correlation id and client id of what the gateway asks a broker on its own account."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.patterns import Patterns
     from group_coordinator.jobs.topic_patterns import Matched
 
-__all__ = ["KnownPatterns", "Renewals", "Told"]
-
 _EVERY_S = 10.0
 _JUDGED_S = 600.0
 """How long the rights on the same topics are not asked for again."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.frames import Request
     from group_coordinator.gateway.rights import Right
 
-__all__ = ["RepeatedBeat"]
-
 _END = LENGTH_BYTES + REQUEST_HEAD_BYTES
 _BEGIN = _END - RESPONSE_HEAD_BYTES
 """Where the correlation id begins and ends in a request."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     OfNode: TypeAlias = Callable[[int, Address], Address | None]
     """Is given a broker's node id and its own address. Returns the gateway's, or None if there is none."""
 
-__all__ = ["MOST_BEGIN", "Begin", "replace_addresses", "rewriter"]
-
 _PRODUCE, _METADATA = ProduceResponse.API_KEY, MetadataResponse.API_KEY
 _API_VERSIONS = ApiVersionsResponse.API_KEY
 _WHOLE = (DescribeClusterResponse.API_KEY, FindCoordinatorResponse.API_KEY)

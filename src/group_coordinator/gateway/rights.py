@@ -36,8 +36,6 @@ from group_coordinator.gateway.wire import LONGEST_TEXT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["CLUSTER", "Operation", "Resource", "Right", "Rights"]
-
 _T = TypeVar("_T")
 _GRANTED_S = 60.0
 _DENIED_S = 5.0

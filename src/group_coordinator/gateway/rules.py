@@ -13,9 +13,10 @@ import msgspec
 
 from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.coordinator_state.log import Record
+from group_coordinator.coordinator_state.seldom import Seldom
 from group_coordinator.coordinator_state.wire import Rejection, read_request
 from group_coordinator.gateway.group_apis.table import api_of
-from group_coordinator.gateway.limits import Limits, Seldom
+from group_coordinator.gateway.limits import Limits
 from group_coordinator.gateway.shares import Shares
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.coordinator_state.responses import FindCoordinatorResponse
     from group_coordinator.gateway.outgoing import LogRecord
-
-__all__ = ["Rules"]
 
 log = logging.getLogger(__name__)
 

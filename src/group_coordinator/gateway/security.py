@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-__all__ = ["Security", "security_of"]
-
 
 class Security(NamedTuple):
     """The demands of the brokers on each connection."""

@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from group_coordinator.coordinator_state.errors import Errors
+from group_coordinator.coordinator_state.seldom import Seldom
 from group_coordinator.gateway.addresses import Address
 from group_coordinator.gateway.beats import Instants
 from group_coordinator.gateway.brokers import Brokers
@@ -24,7 +25,7 @@ from group_coordinator.gateway.endpoints import Endpoints
 from group_coordinator.gateway.errors import GatewayError
 from group_coordinator.gateway.groups import Groups, ListedGroup
 from group_coordinator.gateway.keeper import GuardKeeper
-from group_coordinator.gateway.limits import Budget, Pending, Seldom, largest, longest
+from group_coordinator.gateway.limits import Budget, Pending, largest, longest
 from group_coordinator.gateway.listeners import Listeners
 from group_coordinator.gateway.local import Local, Nodes, Origin
 from group_coordinator.gateway.matching import Matching
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.parties import Party
     from group_coordinator.gateway.settings import GatewaySettings
     from group_coordinator.jobs.topic_patterns import Matched
-
-__all__ = ["Gateway"]
 
 log = logging.getLogger(__name__)
 

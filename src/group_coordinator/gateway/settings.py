@@ -13,8 +13,6 @@ from group_coordinator.jobs.hosts import host_of
 from group_coordinator.jobs.patterns import check
 from group_coordinator.jobs.settings import JobSettings, Port, Positive
 
-__all__ = ["GatewaySettings", "Listen"]
-
 _MOST_PORT = 2**16 - 1
 _NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"

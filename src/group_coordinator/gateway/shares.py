@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-__all__ = ["Shares"]
-
 _TIMES_FREE = 9
 _COUNTS_S = 120.0
 """How long a group counts that is not in the index: one that was asked for, or was deleted. The coordinator

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.sides import SideRecord
     from group_coordinator.gateway.frames import Request, RequestHead
 
-__all__ = ["Sides", "groups_of", "id_of"]
-
 _FIRST = (0, 0)
 _BEFORE = {
     **{key: _FIRST for key in GROUP_APIS if key != ListGroupsRequest.API_KEY},

@@ -12,8 +12,6 @@ from group_coordinator.jobs.secret_files import FILE_SUFFIX, read_value
 if TYPE_CHECKING:
     from group_coordinator.gateway.sides import Sides
 
-__all__ = ["BROKERS_GROUPS", "SidesFile"]
-
 log = logging.getLogger(__name__)
 
 BROKERS_GROUPS = "gateway.groups.brokers"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.frames import Piece
 
-__all__ = ["LocalSlot", "Slots"]
-
 
 class _Slot:
     """The response to one request of the client."""

@@ -23,8 +23,8 @@ from group_coordinator.client.sides_log import SidesLog
 from group_coordinator.client.topic_ids import found_in
 from group_coordinator.coordinator_state.config import INT32_MAX
 from group_coordinator.coordinator_state.newest import Newest, place_in
+from group_coordinator.coordinator_state.seldom import Seldom
 from group_coordinator.gateway.groups import ListedGroup
-from group_coordinator.gateway.limits import Seldom
 from group_coordinator.gateway.renewals import KnownPatterns
 from group_coordinator.jobs.threads import look_at
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.offsets.still_there import Found
     from group_coordinator.coordinator_state.sides import SideRecord
     from group_coordinator.gateway.outgoing import LogRecord
-
-__all__ = ["Listener", "Lookup", "Loop", "Reader", "SidesReader", "Writer"]
 
 log = logging.getLogger(__name__)
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     _Then: TypeAlias = Callable[[Mapping[str, Found]], None]
 
-__all__ = ["Topics", "divided", "in_parts", "merged", "metadata_of", "needed_by"]
-
 _KEPT_S = 30.0
 _MOST_KEPT = 10_000
 _MOST_AT_ONCE = 1_000

@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.frames import RequestHead
     from group_coordinator.gateway.group_apis.group_api import Pair
 
-__all__ = [
-    "Sender",
-    "may_refuse_unread",
-    "refusal",
-    "refused",
-    "refused_unread",
-    "to_contract",
-    "to_kafka",
-]
-
 
 class Sender(NamedTuple):
     """The fields that all contract requests of one client have in common."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import select
 from typing import Any
 
-__all__ = ["has_hung_up", "set_reading"]
-
 _HUNG_UP = getattr(select, "POLLRDHUP", select.POLLHUP)
 """Linux alone tells of a side that has only closed its half."""
 

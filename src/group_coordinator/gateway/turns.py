@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.gateway.parties import Guest, Party
 
-__all__ = ["Account", "Turns"]
-
 _TURN_S = 0.01
 _FREE = 0.02
 """The part of the event loop's time that is nobody's fault."""

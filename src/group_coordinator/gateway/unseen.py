@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Unseen"]
-
 _PATIENCE_S = 2.0
 """How long after an answer its picture is waited for. A list shows what there is then."""
 _MOST = 10_000

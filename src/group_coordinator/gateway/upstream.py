@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from group_coordinator.gateway.addresses import Serving
     from group_coordinator.gateway.connection import ClientConnection
 
-__all__ = ["Upstream"]
-
 _READ_BYTES = 256 * 1024
 """Most that is read at once. Each read and each write costs more than what is done between them."""
 

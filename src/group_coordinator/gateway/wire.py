@@ -16,20 +16,6 @@ from group_coordinator.gateway.frames import LENGTH_BYTES, REQUEST_HEAD_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "COMPACT",
-    "LONGEST_TEXT",
-    "MOST_TAGS",
-    "CutError",
-    "Place",
-    "count",
-    "length_at",
-    "text",
-    "varint_at",
-    "varint_of",
-    "within",
-]
-
 COMPACT = 0
 """Instead of the number of bytes that a length takes: it is a varint, of one more."""
 LONGEST_TEXT = 2**15 - 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["HistoryError"]
-
 
 class HistoryError(Exception):
     """The history cannot be written or read; the message is one line and says what to do."""

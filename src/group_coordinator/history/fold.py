@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from group_coordinator.history.rows import Row
     from group_coordinator.history.tables import Table
 
-__all__ = ["fold", "table_of"]
-
 _TABLES = {table.row: table for table in TABLES}
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.history.settings import HistorySettings
 
-__all__ = ["CHECKPOINT", "LAG_CHECKPOINT", "claim_history"]
-
 CHECKPOINT = "checkpoint"
 """Where Spark keeps the place that was reached, below the history's path."""
 LAG_CHECKPOINT = "checkpoint-lag"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.history.settings import HistorySettings
 
-__all__ = ["LagQuery"]
-
 _log = logging.getLogger(__name__)
 _PATIENCE = {"bootstrap_timeout_ms": 3_000, "request_timeout_ms": 5_000}
 """The end of the job has to wait for as long."""

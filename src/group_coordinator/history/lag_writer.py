@@ -19,8 +19,6 @@ from group_coordinator.history.tables import LAG
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["LagWriter"]
-
 _MEASUREMENT = (
     "group_id STRING, measured_timestamp_ms BIGINT, interval_ms BIGINT, trend STRING, clear_in_ms BIGINT, "
     "topics ARRAY<STRUCT<name: STRING, partitions: ARRAY<STRUCT<committed_offset: BIGINT, "

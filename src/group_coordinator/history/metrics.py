@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.history.writer import Written
 
-__all__ = ["HistoryMetrics"]
-
 
 class HistoryMetrics(QueryListener):
     """Metrics of the tables and of what was written, as the writer and Spark's named query tell them.

@@ -12,8 +12,6 @@ from group_coordinator.history.rows import OffsetChange, read_event, rows_of, ti
 if TYPE_CHECKING:
     from group_coordinator.history.reader import HistoryReader
 
-__all__ = ["LastReset", "Past"]
-
 _ONE_RESET = timedelta(seconds=10)
 """One reset is all that one client has committed without being a member, up to so long before its end.
 

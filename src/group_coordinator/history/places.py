@@ -7,8 +7,6 @@ import re
 from group_coordinator.checkpoints.disk import local_path
 from group_coordinator.history.errors import HistoryError
 
-__all__ = ["place_of"]
-
 _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|\\")
 """The package decodes such a path twice, and finds another folder."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.history.settings import HistorySettings
 
-__all__ = ["start_query"]
-
 
 def start_query(
     spark: SparkSession,

@@ -13,8 +13,6 @@ from typing import NamedTuple, Self
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.rows import AT_REST, ON_THE_WAY, REBALANCING, ms_of
 
-__all__ = ["QUESTIONS", "About", "Period", "Question", "fleet", "question_called", "text", "time"]
-
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
 

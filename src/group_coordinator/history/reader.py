@@ -26,8 +26,6 @@ from group_coordinator.history.tables import ALL_TABLES, TABLES, Table
 from group_coordinator.history.timeline.explain import Explainer, Rebalance
 from group_coordinator.history.timeline.sentence import Sentence
 
-__all__ = ["MOST_ROWS", "HistoryReader"]
-
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 MOST_ROWS = 1_000_000

@@ -26,25 +26,6 @@ from group_coordinator.coordinator_state.foreign import MOST_MS, ForeignJson
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "AT_REST",
-    "IN_PHASES",
-    "ON_THE_WAY",
-    "REBALANCING",
-    "GenerationMember",
-    "Join",
-    "OfEvent",
-    "OffsetChange",
-    "Row",
-    "SignOfLife",
-    "Transition",
-    "ms_of",
-    "read_event",
-    "rows_of",
-    "sign_of_life",
-    "time_of",
-]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 IN_PHASES = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)

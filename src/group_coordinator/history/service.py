@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from group_coordinator.history.settings import HistorySettings
     from group_coordinator.jobs.signals import StopEvent
 
-__all__ = ["write_history"]
-
 _log = logging.getLogger(__name__)
 _QUERY_NAME = "group-coordinator-history"
 _LOOK_S = 0.2

@@ -8,8 +8,6 @@ import msgspec
 
 from group_coordinator.jobs.settings import JobSettings, Port, Positive
 
-__all__ = ["HistorySettings"]
-
 
 class HistorySettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `write-history`, and of those that read its tables."""

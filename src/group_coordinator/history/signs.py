@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.history.spans import Membership
 
-__all__ = ["BEFORE", "BEFORE_AN_EXPIRY", "NEWEST_SIGNS", "signs_of_life"]
-
 BEFORE = timedelta(minutes=10)
 """Near misses are told with a rebalance that begins within so long."""
 BEFORE_AN_EXPIRY = timedelta(minutes=2)

@@ -33,8 +33,6 @@ from group_coordinator.history.rows import Row, time_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Assignment", "Membership", "Span", "Spans", "Wait"]
-
 
 class Span(Row, kw_only=True):
     """Something that lasts from `since` to `until`, which is None until it ends.

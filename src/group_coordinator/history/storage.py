@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["DELTA_DEFAULTS", "SESSION_DEFAULTS", "Retention", "prepare_tables"]
-
 DELTA_DEFAULTS = DELTA | {
     # These are meant for tables of a hundred thousand files; each of so many tasks costs time here.
     "spark.databricks.delta.snapshotPartitions": "2",

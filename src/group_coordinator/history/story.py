@@ -25,8 +25,6 @@ from group_coordinator.history.rows import (
 )
 from group_coordinator.history.spans import Assignment, Membership, Span, Wait
 
-__all__ = ["Kinds", "LagPoint", "Outage", "Story", "between"]
-
 AnyRow = TypeVar("AnyRow", bound=Row)
 T = TypeVar("T")
 

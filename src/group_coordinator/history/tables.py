@@ -11,8 +11,6 @@ from typing import NamedTuple
 from group_coordinator.history.rows import GenerationMember, Join, OffsetChange, Row, Transition
 from group_coordinator.history.spans import Assignment, Membership, Wait
 
-__all__ = ["ALL_TABLES", "EVENTS", "LAG", "TABLES", "Table"]
-
 _OF_EVENT = "event_id STRING, at TIMESTAMP, log_offset BIGINT, group_id STRING, generation_id INT"
 
 _OF_REQUEST = f"{_OF_EVENT}, principal STRING"

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.history.settings import HistorySettings
 
-__all__ = ["HistoryWriter", "Written"]
-
 _ENVELOPE = (
     "event_id STRING, at_ms BIGINT, group_id STRING, generation_id INT, event STRING, member_id STRING, "
     "request_id STRING, principal STRING, reason STRING"

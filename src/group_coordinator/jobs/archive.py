@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.state import GroupState
 
-__all__ = ["make_archive"]
-
 _EXIT_S = 300
 """Within which Java writes the archive."""
 _NOBODY = "127.0.0.1:1"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from pyspark.sql.streaming.listener import StateOperatorProgress, StreamingQueryProgress
 
-__all__ = ["BatchMetrics"]
-
 _WHOLE = "triggerExecution"
 _PHASES = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 _BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60, 120, 300)

@@ -12,8 +12,6 @@ from group_coordinator.jobs.listener import QueryListener
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-__all__ = ["BatchWatch", "Offsets"]
-
 Offsets = dict[str, dict[int, int]]
 """Of topics and partitions; as an end offset: of the first record that is not in the batch."""
 

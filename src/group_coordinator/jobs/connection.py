@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-__all__ = ["UnreachableError", "admin_client", "connected_admin"]
-
 # Kafka's errors for the other reasons, in the end.
 _TIME_IS_OVER = (KafkaTimeoutError, RequestTimedOutError)
 _ENDED = "socket disconnected"

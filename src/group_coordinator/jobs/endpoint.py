@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.health import Verdict
 
-__all__ = ["Probed", "serve", "serving"]
-
 _MOST_SCRAPES = 4
 """At once. Each takes the time and the memory of all figures, and probes need a place as well."""
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from group_coordinator.jobs.batches import BatchWatch
 
-__all__ = ["Activity", "Health", "Verdict", "moving"]
-
 _STANDSTILL_S = 120
 """Longer than any call of Kafka, Spark or the checkpoint's storage takes that comes to an end."""
 _START_S = 1_800

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ipaddress
 import socket
 
-__all__ = ["host_of", "listening_host", "written"]
-
 _ALL_IPV6 = "::"
 
 

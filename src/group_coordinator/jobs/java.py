@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyspark import SparkConf
 
-__all__ = ["TESTED_VERSIONS", "launch", "session_of"]
-
 TESTED_VERSIONS = ("4.2.0",)
 """The versions of pyspark whose internals this project uses. With others it does without."""
 

@@ -9,8 +9,6 @@ from py4j.protocol import Py4JJavaError
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-__all__ = ["cause", "first_line", "with_stack"]
-
 
 def first_line(error: Py4JJavaError | PySparkException) -> str:
     """Return what Spark or Hadoop says is wrong, without its place in Java."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import JobSettings
 
-__all__ = ["failing_as", "spark_until_stopped"]
-
 _log = logging.getLogger(__name__)
 _JVM_IS_GONE = (Py4JError, ConnectionError)
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.StateStore"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import JobSettings
 
-__all__ = ["kafka_options", "no_debug", "python_client_config"]
-
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _IN_A_FILE = "put it into a PEM file and name that with kafka.{}"
 # Without these Python would connect as somebody else, to somewhere else, or trust others than Java does.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-__all__ = ["QueryListener"]
-
 _RATES = ("inputRowsPerSecond", "processedRowsPerSecond")
 
 

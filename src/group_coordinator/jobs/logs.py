@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import JobSettings
 
-__all__ = ["line_processors", "logging_as"]
-
 _FIRST = ("timestamp", "level", "logger", "event")
 _ERROR = "error: "
 _WIDTH = 80

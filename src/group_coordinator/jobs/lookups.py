@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from kafka import TopicPartition
 
-__all__ = ["SOON", "consumer_of"]
-
 _TRIES = 10
 _TRY_MS = 3_000
 _ASKS_AGAIN_MS = 20

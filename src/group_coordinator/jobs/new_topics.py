@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["NoTopicError", "make_topics"]
-
 
 class NoTopicError(Exception):
     """A topic is not there, and cannot be made; the message is one line."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-__all__ = ["check", "is_chosen", "matches"]
-
 _NOT = "!"
 
 

@@ -13,15 +13,6 @@ from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 
-__all__ = [
-    "json_escape",
-    "printable",
-    "printable_json",
-    "printable_label",
-    "printable_name",
-    "with_short_ids",
-]
-
 _MOST_MARKS = 3
 """So many accents on one letter are some language's. Hundreds would paint over the lines above."""
 # Characters without ink that Python takes for letters and marks: Default_Ignorable_Code_Point and blanks.

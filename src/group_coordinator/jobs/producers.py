@@ -9,8 +9,6 @@ from kafka.errors import KafkaTimeoutError
 if TYPE_CHECKING:
     from kafka import KafkaProducer
 
-__all__ = ["close_producer"]
-
 _CLOSE_S = 2
 
 

@@ -17,8 +17,6 @@ from group_coordinator.jobs.tls import tls_context, tls_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["ALLOWED_URLS", "SaslLogin", "is_followed", "sasl_login", "token_endpoint"]
-
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """The JVM's property without which Java clients of Kafka 4 ask no token endpoint."""
 

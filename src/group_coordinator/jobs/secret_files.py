@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FILE_SUFFIX", "read_value", "read_value_files"]
-
 FILE_SUFFIX = ".file"
 
 _LARGEST = 1 << 20

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from wsgiref.types import WSGIApplication
 
-__all__ = ["PLACES", "CannotListenError", "serve_app"]
-
 log = logging.getLogger(__name__)
 
 PLACES = 48

@@ -30,17 +30,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.settings import JobSettings
 
-__all__ = [
-    "DELTA",
-    "QUIET_ARCHIVE",
-    "SHORT_LIVED",
-    "archive_file",
-    "archive_options",
-    "create_session",
-    "is_one_process",
-    "start_java",
-]
-
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 DELTA = {

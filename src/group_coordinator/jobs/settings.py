@@ -42,16 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = [
-    "DEFAULT_HEAP",
-    "ENVIRONMENT_PREFIX",
-    "JobSettings",
-    "Port",
-    "Positive",
-    "SettingsError",
-    "check_word",
-]
-
 ENVIRONMENT_PREFIX = "GROUP_COORDINATOR_"
 
 # Not ours to name or to check: handed to Kafka's clients and to Spark as they are.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-__all__ = ["StopEvent", "exiting_on_sigterm", "stop_event"]
-
 _LOOK_S = 0.5
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["stop_after_batch"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ThreadError", "ending_with_threads", "look_at"]
-
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 60.0

@@ -11,8 +11,6 @@ from group_coordinator.jobs.settings import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["tls_context", "tls_settings"]
-
 # PEM files are the one format that both clients read.
 _PEM = {
     "ssl.truststore.location": ("ssl.truststore.type", "ssl_cafile"),

@@ -14,8 +14,6 @@ from uuid import UUID
 
 from group_coordinator.client.topic_ids import topic_id_of
 
-__all__ = ["NEWEST_VERSION", "OLDEST_VERSION", "MalformedAnswerError", "Said", "read_topics", "topics_in"]
-
 OLDEST_VERSION, NEWEST_VERSION = 10, 13
 
 _MORE = 0x80

@@ -13,8 +13,6 @@ from group_coordinator.jobs.topic_patterns import Matched, PatternError, matcher
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["Memory"]
-
 _MOST_BYTES = 32 << 20
 """Bytes of what is remembered of patterns, without the topics themselves."""
 _ENTRY_BYTES = 300

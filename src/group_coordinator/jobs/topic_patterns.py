@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.coordinator_state.requests import TopicFacts
 
-__all__ = ["Matched", "PatternError", "Renewal", "matcher_of", "shown"]
-
 _MOST_BYTES = 2 << 20
 """Of a compiled pattern, and of what is remembered while it matches."""
 _MOST_INSTRUCTIONS = 2_000

@@ -18,8 +18,6 @@ from group_coordinator.jobs.topic_answers import NEWEST_VERSION, OLDEST_VERSION,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Asking"]
-
 _TRY_MS = 3_000
 """How long one broker is waited for."""
 _SHUNNED_S = 30.0

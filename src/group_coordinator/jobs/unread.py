@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.jobs.batches import Offsets
 
-__all__ = ["UnreadWatch"]
-
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 5.0

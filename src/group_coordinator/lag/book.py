@@ -15,8 +15,6 @@ from group_coordinator.lag.ends import Ends
 from group_coordinator.lag.trend import Trend, Trends
 from group_coordinator.lag.waiting import Commit, WaitingGroups
 
-__all__ = ["MOST_OTHERS", "Book", "GroupLag", "PartitionLag", "Place"]
-
 MOST_OTHERS = 100_000
 """Groups that are not chosen are counted up to so many."""
 

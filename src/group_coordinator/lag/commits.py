@@ -14,8 +14,6 @@ from group_coordinator.coordinator_state.newest import Newest
 if TYPE_CHECKING:
     from group_coordinator.lag.book import Book
 
-__all__ = ["Commits"]
-
 
 class _Offset(msgspec.Struct):
     """As much of an `OffsetPicture` as has to be known."""

@@ -12,8 +12,6 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["Course", "Status"]
-
 _WINDOW = 10
 _LEAST = 3
 """Fewer commits tell nothing of a course."""

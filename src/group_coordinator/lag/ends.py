@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Ends", "Passed"]
-
 _MOST = 240
 """Samples that are kept: an hour at one each 15 s, and longer with gaps that grow."""
 

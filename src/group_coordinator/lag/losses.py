@@ -13,8 +13,6 @@ from kafka.structs import TopicPartition
 from group_coordinator.lag.book import GroupLag, PartitionLag
 from group_coordinator.lag.trend import Trends
 
-__all__ = ["Losses"]
-
 _WINDOW, _LEAST = 12, 6
 """Moves of a begin. A day of an hour's segments would be too long to wait for, and two moves say nothing."""
 

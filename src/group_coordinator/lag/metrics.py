@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.lag.book import GroupLag, PartitionLag
 
-__all__ = ["LagMetrics"]
-
 _THEIRS, _OURS = "kafka_consumergroup_", "group_coordinator_lag_"
 _MISSED = 4
 """Measurements that may fail before it is not ready."""

@@ -16,8 +16,6 @@ from group_coordinator.client.messages import message_of
 from group_coordinator.lag.book import Place
 from group_coordinator.lag.stamps import Seen, Wanted
 
-__all__ = ["RecordTimes"]
-
 log = logging.getLogger(__name__)
 
 _MOST_S = 2.0

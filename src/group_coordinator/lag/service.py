@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from group_coordinator.lag.metrics import LagMetrics
     from group_coordinator.lag.settings import LagSettings
 
-__all__ = ["measure_lag"]
-
 log = logging.getLogger(__name__)
 
 _POLL_MS = 200

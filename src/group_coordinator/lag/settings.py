@@ -9,8 +9,6 @@ import msgspec
 from group_coordinator.jobs.patterns import is_chosen, matches
 from group_coordinator.jobs.settings import JobSettings, Port, Positive
 
-__all__ = ["LagSettings"]
-
 _LEVELS = ("read_uncommitted", "read_committed")
 
 

@@ -10,8 +10,6 @@ from kafka.structs import TopicPartition
 from group_coordinator.lag.book import GroupLag, PartitionLag, Place
 from group_coordinator.lag.course import Status
 
-__all__ = ["Seen", "Stamps", "Wanted"]
-
 
 class Wanted(NamedTuple):
     """A part of a log, from `first` to before `end`, in which the first record is asked for."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.lag.book import GroupLag
     from group_coordinator.lag.settings import LagSettings
 
-__all__ = ["LagTopic", "measurements_of"]
-
 log = logging.getLogger(__name__)
 
 _HOUR_MS = 3_600_000

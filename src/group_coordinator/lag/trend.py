@@ -7,8 +7,6 @@ from enum import Enum
 from statistics import fmean
 from typing import NamedTuple
 
-__all__ = ["Direction", "Trend", "Trends"]
-
 _WINDOW = 20
 """Measurements: five minutes, at one each 15 s."""
 _LEAST = 12

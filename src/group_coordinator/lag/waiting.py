@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from kafka.structs import TopicPartition
 
-__all__ = ["Commit", "WaitingGroups"]
-
 
 class Commit(NamedTuple):
     """The newest commit of a group in a partition. `topic_id`: as the commit has given it, or empty."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from group_coordinator.observe.seen import Seen
     from group_coordinator.streaming.group_function import Row
 
-__all__ = ["INPUT_COLUMNS", "ObserveFunction"]
-
 INPUT_COLUMNS = ("partition", "offset", "timestamp_ms", "record_key", "value")
 
 

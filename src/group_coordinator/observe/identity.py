@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.files import CheckpointFiles
 
-__all__ = ["claim_checkpoint"]
-
 _FILE = "observe.json"
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
-__all__ = ["TopicNames"]
-
 _PATIENCE_S = 120.0
 """Spark's own readers wait for brokers as long."""
 _BETWEEN_S = 1.0

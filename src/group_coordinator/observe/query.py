@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from group_coordinator.observe.function import ObserveFunction
     from group_coordinator.observe.settings import ObserveSettings
 
-__all__ = ["CONSUMER_PREFIX", "QUERY_NAME", "USE_CONSUMER", "by_group", "read_log", "start_query"]
-
 QUERY_NAME = "group-coordinator-observe"
 USE_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 CONSUMER_PREFIX = "group-coordinator-observe"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-__all__ = ["Missed", "Seen", "SeenMetrics", "SeenParam"]
-
 Seen = Counter[tuple[str, str]]
 """How often something of a kind was seen: (events, records skipped, unreadable or too large, topics without
 names; which)."""

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from group_coordinator.jobs.signals import StopEvent
     from group_coordinator.observe.settings import ObserveSettings
 
-__all__ = ["ObserveError", "observe"]
-
 _log = logging.getLogger(__name__)
 _LOOK_S = 0.2
 _WAIT_S = 2.0

@@ -8,8 +8,6 @@ import msgspec
 
 from group_coordinator.jobs.settings import JobSettings, Port, Positive
 
-__all__ = ["ObserveSettings"]
-
 
 class ObserveSettings(JobSettings, frozen=True, kw_only=True):
     """Settings of `observe`."""

@@ -14,27 +14,6 @@ from group_coordinator.client.lag_log import Measurement
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.history.story import LagPoint, Story
 
-__all__ = [
-    "Asked",
-    "Counted",
-    "Events",
-    "Group",
-    "GroupLag",
-    "GroupLine",
-    "Groups",
-    "HistoryAnswer",
-    "HistoryGroups",
-    "Lag",
-    "Partition",
-    "PartitionsAsked",
-    "Problem",
-    "Side",
-    "Status",
-    "Timeline",
-    "Totals",
-]
-
-
 Side = Annotated[
     Literal["coordinator", "brokers"],
     msgspec.Meta(description="Groups of the coordinator, or groups at the brokers: both may have an id."),

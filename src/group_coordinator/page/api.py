@@ -36,8 +36,6 @@ from group_coordinator.page.sides import Sides
 from group_coordinator.page.stream import Streams, TooManyStreamsError
 from group_coordinator.page.web import Answer, Query, asked
 
-__all__ = ["JSON", "OPERATIONS", "PREFIX", "PROBLEM", "STREAM", "Api", "Operation", "problem"]
-
 PREFIX = "/api/v1"
 JSON, PROBLEM, STREAM = "application/json", "application/problem+json", "text/event-stream"
 _FAILURES = FAILURES | {TooManyStreamsError: HTTPStatus.SERVICE_UNAVAILABLE}

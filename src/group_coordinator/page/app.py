@@ -21,8 +21,6 @@ from group_coordinator.page.web import Answer, parse
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-__all__ = ["App"]
-
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 # No script but the one file, and no address but this server's. So a name that strangers give themselves could
 # do nothing, even if it were not escaped. Pictures bring their style; its hash tells it from anybody else's.

@@ -8,8 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-__all__ = ["Asking"]
-
 _PATIENCE_S = 60.0
 """Nobody waits longer for an answer: all that wait their turn have it by then, or are told of a problem."""
 _KEPT = 64

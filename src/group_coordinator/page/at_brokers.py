@@ -12,8 +12,6 @@ from group_coordinator.client.closing import Closing
 from group_coordinator.client.descriptions import GroupDescription, pictured
 from group_coordinator.page.memory import Listed, Memory
 
-__all__ = ["GroupsAtBrokers"]
-
 
 class GroupsAtBrokers(Closing):
     """Answers what `AdminClient` answers about groups of the coordinator, as far as lag needs it.

@@ -30,8 +30,6 @@ from group_coordinator.page.html import (
 from group_coordinator.page.queries import GroupsQuery, HistoryGroupsQuery
 from group_coordinator.page.sides import Sides
 
-__all__ = ["age_in_words", "fresh", "groups_form", "groups_part", "history_part", "lag_note", "search"]
-
 _COLUMNS = (
     # Each with what it is sorted by, and the order that is looked at first.
     (Column("group"), "group_id", "asc"),

@@ -47,8 +47,6 @@ from group_coordinator.page.memory import Kept
 from group_coordinator.page.questions import Questions, owned_by, targets_of, when_asked
 from group_coordinator.page.sides import Where
 
-__all__ = ["SPANS", "member_link", "now_part", "past_part", "past_picker", "since_links"]
-
 MAX_ROWS = 200
 """Members and offsets of a group that one page shows."""
 SPANS = {60: "1 min", 300: "5 min", 900: "15 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d", 604_800: "7 d"}

@@ -10,29 +10,6 @@ from urllib.parse import urlencode
 from group_coordinator.history.timeline.text import escape, shortened, span_of_time
 from group_coordinator.jobs.printable import printable_name
 
-__all__ = [
-    "AT",
-    "Column",
-    "address",
-    "choice",
-    "field",
-    "hidden",
-    "link",
-    "linked",
-    "more",
-    "note",
-    "page",
-    "part",
-    "rounded",
-    "said",
-    "scrolled",
-    "section",
-    "state",
-    "table",
-    "utc",
-]
-
-
 AT = {"coordinator": "", "brokers": " at the brokers"}
 """The words for a side, behind a group or groups, where the page shows one side alone."""
 

@@ -16,8 +16,6 @@ from group_coordinator.client.progress import Progress, measured
 from group_coordinator.page.asking import Asking
 from group_coordinator.page.at_brokers import GroupsAtBrokers
 
-__all__ = ["Lags", "Measured"]
-
 log = logging.getLogger(__name__)
 
 FRESH_S = 15.0

@@ -20,8 +20,6 @@ from group_coordinator.history.rows import ms_of
 from group_coordinator.page.memory import Memory
 from group_coordinator.page.pulse import MAX_GAP, Pulse
 
-__all__ = ["Live"]
-
 _POLL_MS = 500
 _AGAIN_S = 2.0
 _BOOTSTRAP_MS = 3_000

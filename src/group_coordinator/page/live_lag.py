@@ -18,8 +18,6 @@ from group_coordinator.client.messages import message_of
 from group_coordinator.history.rows import ms_of
 from group_coordinator.page.measurements import Measurements
 
-__all__ = ["LiveLag"]
-
 log = logging.getLogger(__name__)
 
 _POLL_MS = 500

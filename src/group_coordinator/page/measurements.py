@@ -11,8 +11,6 @@ from group_coordinator.client.lag_log import Measurement, read_measurement
 from group_coordinator.history.rows import ms_of, time_of
 from group_coordinator.history.story import LagPoint
 
-__all__ = ["LIMITS", "Limits", "Measurements"]
-
 _LEAST_POINTS = 20
 
 

@@ -16,8 +16,6 @@ from group_coordinator.page.group_page import member_link
 from group_coordinator.page.html import Column, link, note, part, said, section, table, utc
 from group_coordinator.page.sides import Where
 
-__all__ = ["MOST_COMMITS", "member_part"]
-
 _MOST = 500
 MOST_COMMITS = 200
 

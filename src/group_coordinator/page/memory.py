@@ -31,8 +31,6 @@ from group_coordinator.history.spans import Assignment, Membership, Wait
 from group_coordinator.history.story import Story
 from group_coordinator.page.recent import Move, Rebalances, Recent
 
-__all__ = ["LIMITS", "Kept", "Limits", "Listed", "Memory"]
-
 # Bytes that Python needs for an entry besides its own, about.
 _OVERHEAD = 300
 _OF_OFFSETS = frozenset({"offsets_committed", "offsets_deleted", "offsets_expired"})

@@ -10,8 +10,6 @@ import msgspec
 from group_coordinator.page.answers import Problem
 from group_coordinator.page.api import JSON, OPERATIONS, PREFIX, PROBLEM, STREAM, Operation
 
-__all__ = ["description"]
-
 _REFERENCE = "#/components/schemas/{name}"
 
 

@@ -20,8 +20,6 @@ from group_coordinator.page.recent import DAY, Recent
 if TYPE_CHECKING:
     from group_coordinator.history.reader import HistoryReader
 
-__all__ = ["LastDay", "Overview"]
-
 _FRESH_S = 60.0
 
 

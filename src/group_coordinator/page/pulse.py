@@ -9,8 +9,6 @@ from group_coordinator.history.rows import time_of
 from group_coordinator.jobs.settings import JobSettings
 from group_coordinator.streaming.ticks import read_tick
 
-__all__ = ["MAX_GAP", "Pulse"]
-
 MAX_GAP = timedelta(milliseconds=JobSettings().clock_max_gap_ms)
 """The default of `clock.max.gap.ms`."""
 _TAKEOVER = timedelta(seconds=7)

@@ -10,17 +10,6 @@ from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.page.answers import Side
 from group_coordinator.page.web import Time
 
-__all__ = [
-    "EventsQuery",
-    "GroupQuery",
-    "GroupsQuery",
-    "HistoryGroupsQuery",
-    "HistoryQuery",
-    "NoQuery",
-    "SideQuery",
-    "TimelineQuery",
-]
-
 GroupId = Annotated[str, msgspec.Meta(description="The id of a group.")]
 Offset = Annotated[
     int, msgspec.Meta(ge=0, le=1_000_000_000, description="How many to leave out at the beginning.")

@@ -57,17 +57,6 @@ from group_coordinator.page.web import BadQueryError, NotFoundError, time_in
 if TYPE_CHECKING:
     from group_coordinator.history.reader import HistoryReader
 
-__all__ = [
-    "FAILURES",
-    "Found",
-    "Questions",
-    "Sources",
-    "in_order",
-    "owned_by",
-    "some",
-    "when_asked",
-]
-
 _LONGEST = timedelta(days=400)
 _MOST_ROWS = 100_000
 """Rows that the history may find for a question, of which an answer has the first ones."""

@@ -15,8 +15,6 @@ from group_coordinator.coordinator_state.events import RebalanceCause
 from group_coordinator.coordinator_state.foreign import Ms
 from group_coordinator.history.rows import AT_REST, REBALANCING
 
-__all__ = ["DAY", "Move", "Rebalances", "Recent"]
-
 DAY = timedelta(days=1)
 _PART_MS, _FORGOTTEN_MS = 600_000, 3_600_000
 _MOST = 200_000

@@ -14,8 +14,6 @@ from group_coordinator.page.stream import MOST_STREAMS
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-__all__ = ["hosts_of", "listen"]
-
 
 @contextmanager
 def listen(host: str, port: int, app: WSGIApplication) -> Iterator[int]:

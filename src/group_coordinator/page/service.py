@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from group_coordinator.history.reader import HistoryReader
     from group_coordinator.page.settings import PageSettings
 
-__all__ = ["serving"]
-
 _BOOTSTRAP_MS = 3_000
 _TIMEOUT_MS = 10_000
 """Longest wait for the coordinator's next answer: then the page says that there is none."""

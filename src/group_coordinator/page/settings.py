@@ -9,8 +9,6 @@ import msgspec
 from group_coordinator.history.settings import HistorySettings
 from group_coordinator.jobs.settings import Port
 
-__all__ = ["PageSettings"]
-
 
 class PageSettings(HistorySettings, frozen=True, kw_only=True):
     """Settings of `ui`, and of `run`, which may serve the page.

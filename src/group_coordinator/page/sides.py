@@ -12,8 +12,6 @@ from group_coordinator.page.queries import GroupsQuery
 from group_coordinator.page.questions import Found, Questions, in_order, some
 from group_coordinator.page.web import NotFoundError
 
-__all__ = ["Sides", "Where"]
-
 _VERSION = version("group-coordinator")
 Where = Mapping[str, str]
 """The part of an address that names a group: its id, and its side where both are shown."""

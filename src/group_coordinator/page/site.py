@@ -25,8 +25,6 @@ from group_coordinator.page.questions import FAILURES, Questions
 from group_coordinator.page.sides import Sides
 from group_coordinator.page.web import Answer, BadQueryError, Query, asked, time_in
 
-__all__ = ["Site", "failed"]
-
 _LAST, _SPAN, _LIVE, _DAY = 900, 3_600, 21_600, 86_400
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 

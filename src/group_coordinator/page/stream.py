@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 from group_coordinator.page.memory import Kept
 
-__all__ = ["MOST_STREAMS", "Streams", "TooManyStreamsError"]
-
 _LOOK_S = 0.5
 _SILENCE_S = 10.0
 """After so much silence a comment is sent: is somebody still there? It also keeps proxies from giving up."""

@@ -10,8 +10,6 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-__all__ = ["Answer", "BadQueryError", "NotFoundError", "Query", "Time", "asked", "parse", "time_in"]
-
 _FIRST_YEAR, _LAST_YEAR = 1970, 9_000
 _MOST_FIELDS = 20
 _SHORT = "id"

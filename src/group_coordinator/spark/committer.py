@@ -14,8 +14,6 @@ from group_coordinator.client.brokers_admin import BrokersAdmin
 from group_coordinator.client.channel import MissingTopicError
 from group_coordinator.spark.newest import GroupOffsets, NewestOffsets
 
-__all__ = ["Committer", "Counts", "Destination"]
-
 log = logging.getLogger(__name__)
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0

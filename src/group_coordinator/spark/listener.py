@@ -28,8 +28,6 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-__all__ = ["CommitOffsets"]
-
 log = logging.getLogger(__name__)
 
 _REFRESH_S = 3_600.0

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["GroupOffsets", "NewestOffsets"]
-
 GroupOffsets = dict[TopicPartition, OffsetAndMetadata]
 
 

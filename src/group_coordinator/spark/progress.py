@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from kafka.structs import TopicPartition
 from pyspark.sql.streaming.listener import SourceProgress
 
-__all__ = ["end_offsets"]
-
 
 def end_offsets(sources: Iterable[SourceProgress]) -> dict[TopicPartition, int]:
     """Return the next offset to read of each partition that the query's Kafka sources read.

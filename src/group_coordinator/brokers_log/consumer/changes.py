@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from group_coordinator.brokers_log.consumer.telling import Telling
     from group_coordinator.coordinator_state.events import Event
 
-__all__ = ["take"]
-
 _FIRST_EPOCHS = 2
 """A group begins with epoch 1, or with 2 since Kafka 4.4 if its member names topics."""
 

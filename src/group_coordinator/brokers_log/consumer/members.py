@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from group_coordinator.brokers_log.consumer.telling import Telling
     from group_coordinator.coordinator_state.events import Event
 
-__all__ = ["hold", "know", "let_go", "target"]
-
 
 def let_go(telling: Telling, member_id: str) -> None:
     """The record of a member is gone. The next records say why (`WatchedMember.is_leaving`)."""

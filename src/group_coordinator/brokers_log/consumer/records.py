@@ -29,20 +29,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = [
-    "READERS",
-    "AssignmentEpoch",
-    "ConsumerRecord",
-    "GroupEpoch",
-    "MemberFacts",
-    "MemberRecord",
-    "MemberShare",
-    "MemberTarget",
-    "Obsolete",
-    "ResolvedPattern",
-    "is_tombstone",
-]
-
 _NEWEST_VALUE = _FLEXIBLE = 0
 _HASH_BYTES = 8
 _TAG_OF_HASH = _TAG_OF_CLASSIC = 0

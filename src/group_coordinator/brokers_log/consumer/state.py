@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from group_coordinator.brokers_log.consumer.records import ById
     from group_coordinator.coordinator_state.consumer.partitions import Partitions
 
-__all__ = ["AWAY_EPOCH", "News", "Rebalance", "WatchedConsumers", "WatchedMember"]
-
 AWAY_EPOCH = -2
 """The epoch of a static member that left for a while."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.committed import CommittedOffsets
     from group_coordinator.coordinator_state.events import Event, RebalanceCause
 
-__all__ = ["AT_REST", "Telling"]
-
 AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 
 

@@ -21,8 +21,6 @@ from group_coordinator.commands.output import put, put_json
 from group_coordinator.commands.terminal import bootstrap_option, say
 from group_coordinator.jobs.printable import printable_json
 
-__all__ = ["checkpoint"]
-
 # Inspect and export read files only; but without this setting there are no settings.
 _NO_KAFKA = "not-used:0"
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.checkpoints.export import Export
 
-__all__ = ["is_json_lines", "read_export", "write_export"]
-
 
 def is_json_lines(name: str) -> bool:
     """Whether an export of this name has JSON lines, which need no Spark."""

@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = [
-    "errors",
-    "load",
-    "look_for_checkpoint",
-    "settings_options",
-    "spark_session",
-]
-
 
 def settings_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options for settings, as `run` has them."""

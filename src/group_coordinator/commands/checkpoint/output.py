@@ -12,8 +12,6 @@ from group_coordinator.commands.tables import Column, Row, Table, as_wide_as_nee
 if TYPE_CHECKING:
     from group_coordinator.checkpoints.inspection import Inspection
 
-__all__ = ["as_json", "as_table"]
-
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _STEP = 1000
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from group_coordinator.checkpoints.export import Export, ExportHeader
     from group_coordinator.streaming.settings import CoordinatorSettings
 
-__all__ = ["events"]
-
 
 def events(
     settings: CoordinatorSettings,

@@ -35,16 +35,6 @@ from group_coordinator.commands.tables import Column, Failure, Line, Note, Repor
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 
-__all__ = [
-    "Admin",
-    "delete",
-    "delete_offsets",
-    "describe",
-    "descriptions",
-    "list_groups",
-    "remove_members",
-]
-
 _REBALANCING = (
     *(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE),
     *(ConsumerState.ASSIGNING, ConsumerState.RECONCILING),

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from group_coordinator.history.reader import HistoryReader
     from group_coordinator.history.rows import OffsetChange
 
-__all__ = ["AsItWas", "events_after"]
-
 _POLL_MS = 500
 _MOST_NAMED = 10
 

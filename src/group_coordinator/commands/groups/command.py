@@ -30,8 +30,6 @@ from group_coordinator.commands.terminal import (
 from group_coordinator.commands.times import parsed_time
 from group_coordinator.coordinator_state.topics import GROUPS, LAG, RESPONSES
 
-__all__ = ["groups"]
-
 
 @click.command()
 # -- what to do

@@ -29,8 +29,6 @@ from group_coordinator.commands.tables import Report
 from group_coordinator.commands.terminal import fail, need, say, show
 from group_coordinator.jobs.printable import printable_label
 
-__all__ = ["do"]
-
 _NO_ACTION = (
     "warning: No action will be performed as the --execute option is missing. "
     "Add --dry-run if that is intended."

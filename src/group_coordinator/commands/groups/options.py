@@ -14,18 +14,6 @@ import click
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 
-__all__ = [
-    "RESET_TARGETS",
-    "LagFilter",
-    "checked_action",
-    "parse_datetime",
-    "parse_duration",
-    "parse_lag",
-    "parse_reason",
-    "parse_states",
-    "parse_types",
-]
-
 RESET_TARGETS = (
     "to_earliest",
     "to_latest",

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kafka.structs import TopicPartition
 
-__all__ = ["Planned", "read_plan", "written_plan"]
-
 _EXPECTED = "expected topic,partition,offset or group,topic,partition,offset"
 
 

@@ -31,8 +31,6 @@ from group_coordinator.coordinator_state.config import INT64_MAX
 if TYPE_CHECKING:
     from group_coordinator.history.rows import OffsetChange
 
-__all__ = ["ResetTo", "reset_offsets"]
-
 Offsets = dict[TopicPartition, int]
 
 # Without a log there is nothing to stay within.

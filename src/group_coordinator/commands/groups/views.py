@@ -17,8 +17,6 @@ from group_coordinator.client.lag_log import Measurement
 from group_coordinator.client.progress import Progress
 from group_coordinator.commands.tables import Cell, Column, Row, Table
 
-__all__ = ["GROUP", "PARTITION", "TOPIC", "group_list", "members_table", "offsets_table", "state_table"]
-
 GROUP = Column("GROUP", 15, grows=True)
 TOPIC = Column("TOPIC", 15, grows=True)
 PARTITION = Column("PARTITION", 10)

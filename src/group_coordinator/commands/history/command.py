@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from group_coordinator.history.questions import Period
     from group_coordinator.history.reader import HistoryReader
 
-__all__ = ["history"]
-
-
 # The names of the questions, here because --help must not need what reads tables.
 _VIEWS = {
     "rebalances": "Rebalances: cause, duration, last member to join (the default).",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from group_coordinator.history.timeline.explain import Rebalance
     from group_coordinator.history.timeline.sentence import Sentence
 
-__all__ = ["explained"]
-
 _MOST = 200
 """Rebalances that are explained at once, the newest."""
 _MOST_NEAR = 20

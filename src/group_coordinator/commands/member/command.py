@@ -10,8 +10,6 @@ from group_coordinator.commands.command_config import command_config_option
 from group_coordinator.commands.terminal import bootstrap_option, request_topic_option, topic_option
 from group_coordinator.coordinator_state.topics import RESPONSES
 
-__all__ = ["member"]
-
 
 @click.command()
 @click.option("--group", "group_id", required=True, help="Group to join.")

@@ -22,8 +22,6 @@ from group_coordinator.commands.terminal import fail
 from group_coordinator.jobs.printable import printable_label
 from group_coordinator.jobs.signals import stop_event
 
-__all__ = ["join"]
-
 _POLL_MS = 200
 _SILENCE_S = 1.5
 _SILENCE_AGAIN_S = 10.0

@@ -15,8 +15,6 @@ from group_coordinator.commands.terminal import (
 )
 from group_coordinator.coordinator_state.topics import GROUP_SIDES, RESPONSES
 
-__all__ = ["move"]
-
 
 @click.command()
 @click.argument("group")

@@ -25,8 +25,6 @@ from group_coordinator.commands.tables import Column, Line, Report, Row, Table
 from group_coordinator.commands.terminal import fail, say, show
 from group_coordinator.coordinator_state.sides import Side
 
-__all__ = ["do", "done", "planned"]
-
 _COLUMNS = (
     Column("TOPIC", 15, grows=True),
     Column("PARTITION", 10),

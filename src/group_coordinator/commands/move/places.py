@@ -24,8 +24,6 @@ from group_coordinator.commands.move.steps import Offsets, Seen
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.sides import GUARD_TYPE, SideRecord
 
-__all__ = ["AtBrokers", "AtCoordinator", "SidesTopic"]
-
 _UNKNOWN = MemberDescription("", None, "clients", "hosts that the brokers do not tell", b"", b"", ())
 """The members of a group of another type, of which no more is asked than whether there are any."""
 

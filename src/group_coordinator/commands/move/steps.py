@@ -28,8 +28,6 @@ from group_coordinator.client.descriptions import MemberDescription
 from group_coordinator.client.messages import message_of
 from group_coordinator.coordinator_state.sides import Side, SideRecord, other
 
-__all__ = ["GuardedPlace", "Look", "Mover", "Place", "RefusedError", "Seen", "Sides", "World"]
-
 _SHARED = ("", "consumer")
 """The protocol types of groups that share partitions; "" is that of one without members so far."""
 _CLASSIC = "classic"

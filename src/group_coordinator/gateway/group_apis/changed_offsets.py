@@ -11,8 +11,6 @@ from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.rights import Operation
 
-__all__ = ["guard", "refused_topics"]
-
 
 def refused_topics(topics: Iterable[Any], error_code: int) -> list[TopicResult]:
     """The topics of a request, Kafka's or the contract's, with the error for each partition."""

@@ -12,8 +12,6 @@ from group_coordinator.gateway.group_apis.topic_ids import assignment
 from group_coordinator.gateway.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from group_coordinator.gateway.rights import Operation
 
-__all__ = ["API"]
-
 _GROUP = ConsumerGroupDescribeResponse.DescribedGroup
 
 

@@ -15,8 +15,6 @@ from group_coordinator.gateway.messages import ConsumerGroupHeartbeatRequest, Co
 from group_coordinator.gateway.rights import Operation
 from group_coordinator.jobs.topic_patterns import Matched
 
-__all__ = ["API", "PAIR"]
-
 
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
     owned = message.topic_partitions

@@ -12,8 +12,6 @@ from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses
 from group_coordinator.gateway.rights import Operation
 
-__all__ = ["API"]
-
 
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
     # An id that is given twice is answered once (KafkaApis.handleDeleteGroupsRequest).

@@ -13,8 +13,6 @@ from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, like
 from group_coordinator.gateway.rights import Operation
 
-__all__ = ["API"]
-
 _GROUP = DescribeGroupsResponse.DescribedGroup
 _NOT_FOUND = Errors.GROUP_ID_NOT_FOUND.value
 

@@ -14,8 +14,6 @@ from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import GroupApi, Named
 from group_coordinator.gateway.rights import Operation
 
-__all__ = ["API", "NOWHERE", "found"]
-
 NOWHERE = {"node_id": -1, "host": "", "port": -1}
 """The fields of a coordinator that is not found."""
 _BATCH_VERSION = 4

@@ -14,8 +14,6 @@ from group_coordinator.coordinator_state.requests import AnyRequest
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis.guarding import Guard
 
-__all__ = ["About", "GroupApi", "Named", "Pair", "Responses", "alike", "like"]
-
 About: TypeAlias = Callable[[str], dict[str, Any]]
 """It returns the fields that all contract requests have, for the group with this id."""
 Responses: TypeAlias = Sequence[Any]

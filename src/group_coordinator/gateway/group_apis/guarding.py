@@ -11,25 +11,6 @@ from group_coordinator.coordinator_state.requests import TopicFacts
 from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.rights import Operation, Resource, Right
 
-__all__ = [
-    "AT_ONCE",
-    "GROUP_DENIED",
-    "TOPIC_DENIED",
-    "Ask",
-    "AskBroker",
-    "Guard",
-    "Match",
-    "Resolution",
-    "allowed_groups",
-    "allowed_topics",
-    "denied",
-    "member",
-    "operations",
-    "operations_if_unguarded",
-    "right_of_member",
-    "with_fields",
-]
-
 AT_ONCE = 200
 """Groups of one request that are asked about at a time."""
 GROUP_DENIED = Errors.GROUP_AUTHORIZATION_FAILED.value

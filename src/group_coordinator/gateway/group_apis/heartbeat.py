@@ -10,8 +10,6 @@ from group_coordinator.coordinator_state import requests as contract
 from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, Responses
 
-__all__ = ["API"]
-
 
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
     request = contract.HeartbeatRequest(

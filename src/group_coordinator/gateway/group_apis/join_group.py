@@ -11,8 +11,6 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 
-__all__ = ["API"]
-
 
 def _requests(message: Any, version: int, about: About) -> list[contract.AnyRequest]:
     request = like(

@@ -12,8 +12,6 @@ from group_coordinator.coordinator_state.errors import Errors
 from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 
-__all__ = ["API"]
-
 _BATCH_VERSION = 3
 
 

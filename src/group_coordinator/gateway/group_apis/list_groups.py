@@ -9,8 +9,6 @@ from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import GroupApi
 from group_coordinator.gateway.rights import CLUSTER, Operation
 
-__all__ = ["API"]
-
 
 def _guard(request: Request) -> guarding.Guard:
     is_all = CLUSTER in (yield [CLUSTER])

@@ -13,8 +13,6 @@ from group_coordinator.gateway.group_apis.changed_offsets import guard, refused_
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 from group_coordinator.gateway.rights import Operation
 
-__all__ = ["API"]
-
 
 def _requests(message: Any, _version: int, about: About) -> list[contract.AnyRequest]:
     topics = [

@@ -16,8 +16,6 @@ from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Named, Pair, Responses, like
 from group_coordinator.gateway.rights import Operation
 
-__all__ = ["API"]
-
 _BATCH_VERSION = 8
 _MEMBER_VERSION = 9
 _ERROR_VERSION = 2

@@ -12,8 +12,6 @@ from group_coordinator.gateway.frames import Request
 from group_coordinator.gateway.group_apis import guarding
 from group_coordinator.gateway.group_apis.group_api import About, GroupApi, Pair, alike, like
 
-__all__ = ["API"]
-
 _LEAST_S = 8.0
 """A sync waits this long at least: the stream needs a batch for its answer."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from group_coordinator.coordinator_state.requests import AnyRequest
     from group_coordinator.gateway.group_apis.group_api import GroupApi
 
-__all__ = ["GROUP_APIS", "api_of"]
-
 GROUP_APIS: dict[int, GroupApi] = {
     api.key: api
     for api in (

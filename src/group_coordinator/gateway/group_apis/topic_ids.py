@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-__all__ = ["assignment", "topic_id_of"]
-
 
 def topic_id_of(text: str | None) -> UUID | None:
     """Kafka's id of a topic; None for one that no broker knows.

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-__all__ = ["Axis", "Tick"]
-
 _APART = 84
 """Least distance of two ticks."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,8 +15,6 @@ from group_coordinator.history.timeline.pieces import OUTAGE, SEVERAL, Segment
 from group_coordinator.history.timeline.text import cause_in_words, clean, counted, number_range, span_of_time
 from group_coordinator.history.timeline.view import View
 
-__all__ = ["outages", "segments", "summary"]
-
 _PHASES: dict[str, str] = {
     GroupState.PREPARING_REBALANCE: "join phase",
     GroupState.COMPLETING_REBALANCE: "sync phase",

@@ -12,8 +12,6 @@ from typing import TypeVar
 
 from group_coordinator.history.timeline.pieces import Mark, Place
 
-__all__ = ["NARROW", "marks", "narrow_with", "together"]
-
 NARROW = 4.0
 """Things that are narrower than this many pixels are drawn together with their neighbours."""
 _BLOCKS = 4_000

@@ -33,8 +33,6 @@ from group_coordinator.history.timeline.sentence import Sentence
 from group_coordinator.history.timeline.text import clean, counted, owned, span_of_time
 from group_coordinator.history.timeline.waits import Waited, together
 
-__all__ = ["Explainer", "Rebalance", "Sentence"]
-
 _JOIN_PHASE, _SYNC_PHASE = IN_PHASES
 Place = tuple[datetime, int]
 """A place in the log of a group."""

@@ -11,8 +11,6 @@ from group_coordinator.history.timeline.pieces import Curve, Dot
 from group_coordinator.history.timeline.text import counted, span_of_time
 from group_coordinator.history.timeline.view import View
 
-__all__ = ["curve"]
-
 _COLUMN = 2.0
 """Measurements that are less than so many pixels apart are one dot, at the greatest of them."""
 

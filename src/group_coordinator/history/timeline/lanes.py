@@ -17,8 +17,6 @@ from group_coordinator.history.timeline.view import ALWAYS, NEVER, View
 from group_coordinator.history.timeline.waits import Waited
 from group_coordinator.history.timeline.waits import together as waits_together
 
-__all__ = ["ENDS", "lanes"]
-
 ENDS = {
     "left": "left",
     "session_expired": "session expired",

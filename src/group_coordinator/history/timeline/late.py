@@ -19,8 +19,6 @@ from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.sentence import Sentence
 from group_coordinator.history.timeline.text import clean, span_of_time
 
-__all__ = ["Late"]
-
 _LOOKED_AT = 100
 """Signs of life of a member that are looked at, the newest."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from group_coordinator.history.story import Story
 from group_coordinator.history.timeline.text import clean, short_id
 
-__all__ = ["Names"]
-
 
 class Names:
     """The names of the members in a story."""

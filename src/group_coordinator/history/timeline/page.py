@@ -20,8 +20,6 @@ from group_coordinator.history.timeline.text import (
     writer,
 )
 
-__all__ = ["MemberLink", "rebalances_table", "resets_table", "sentences_list", "timeline_html"]
-
 _MAX_ROWS = 2_000
 _MAX_REBALANCES = 500
 _MAX_NAMES = 3

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from group_coordinator.history.timeline.axis import Axis
 
-__all__ = ["OUTAGE", "SEVERAL", "Bar", "Block", "Curve", "Dot", "Lane", "Mark", "Picture", "Place", "Segment"]
-
 SEVERAL = "several"
 """In place of a kind or a state: things that differ, drawn as one."""
 OUTAGE = "no coordinator"

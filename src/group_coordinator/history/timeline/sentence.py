@@ -6,8 +6,6 @@ from datetime import datetime
 
 import msgspec
 
-__all__ = ["Sentence"]
-
 
 class Sentence(msgspec.Struct, frozen=True):
     """A statement in words that can be shown, with its evidence.

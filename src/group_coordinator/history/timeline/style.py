@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BADGES", "PATTERNS", "STATES", "STYLE"]
-
 STYLE = """\
 .gc-timeline{--bg:#fff;--ink:#1f2328;--soft:#59636e;--line:#d1d9e0;--grid:#eaeef2;--bar:#f1f4f7;--cap:#818b98;\
 --stable:#c4ebce;--stable-ink:#0f5323;--join:#ffe7a3;--join-ink:#7a4d00;--sync:#ffd1ac;--sync-ink:#8a3a00;\

@@ -27,8 +27,6 @@ from group_coordinator.history.timeline.style import BADGES, PATTERNS, STATES, S
 from group_coordinator.history.timeline.text import clean, counted, escape, fit, span_of_time, width
 from group_coordinator.history.timeline.view import View
 
-__all__ = ["timeline_svg"]
-
 _WIDTH = 1_200
 """Of the picture, as everything here in pixels."""
 _GUTTER = 204

@@ -11,21 +11,6 @@ from datetime import UTC, datetime, timedelta
 
 from group_coordinator.jobs.printable import printable_label
 
-__all__ = [
-    "cause_in_words",
-    "clean",
-    "counted",
-    "escape",
-    "fit",
-    "owned",
-    "ranges",
-    "short_id",
-    "shortened",
-    "span_of_time",
-    "width",
-    "writer",
-]
-
 _MAX = 400
 """Characters of one value; a reason may have thousands."""
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})", re.DOTALL)

@@ -15,8 +15,6 @@ from group_coordinator.history.timeline.names import Names
 from group_coordinator.history.timeline.pieces import Place
 from group_coordinator.history.timeline.text import span_of_time, writer
 
-__all__ = ["ALWAYS", "NEVER", "Generations", "Lasting", "View"]
-
 ALWAYS, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 

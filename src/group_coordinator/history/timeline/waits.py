@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from group_coordinator.history.spans import Wait
 
-__all__ = ["Waited", "together"]
-
 
 class Waited(NamedTuple):
     """All partitions that one member waited for because another one had them, from when to when."""
