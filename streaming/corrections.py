@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
@@ -26,6 +26,7 @@ from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.client.since import partitions_there
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.jobs.lookups import SOON
+from group_coordinator.jobs.threads import Background
 from group_coordinator.streaming.overtaken import Overtaken
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _PAUSE_S = 5.0
 _SEND_MS = 10_000
 
 
-class Corrections:
+class Corrections(Background):
     """Watches and corrects in a thread, while the context is open.
 
     Args:
@@ -63,12 +64,12 @@ class Corrections:
         largest: int,
         is_active: Callable[[], bool],
     ) -> None:
+        super().__init__("corrections")
         self._files, self._topics = files, topics
         self._client_config, self._largest = client_config, largest
         self._is_active = is_active
         self._lock = threading.Lock()
         self._wanted = threading.Event()
-        self._stopping = threading.Event()
         self._consumer: KafkaConsumer | None = None
         """While the topics are watched."""
         self._until: float | None = None
@@ -78,16 +79,11 @@ class Corrections:
         self._has_begun = False
         self._begins: dict[TopicPartition, int] = {}
         """Where this coordinator's newest watch began."""
-        self._thread = threading.Thread(target=self._run, name="corrections", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._wanted.set()
-        self._thread.join()
+        super().__exit__()
 
     def begin(self, now_ms: int, *, runs_again: bool) -> None:
         """Take in that a query begins, at log time `now_ms`.

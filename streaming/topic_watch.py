@@ -7,12 +7,12 @@ one, and skips requests without a word. So a coordinator stops then, as it refus
 from __future__ import annotations
 
 import logging
-import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kafka.errors import KafkaError
 
 from group_coordinator.checkpoints.errors import CheckpointError
+from group_coordinator.jobs.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,25 +22,16 @@ _log = logging.getLogger(__name__)
 _LOOK_S = 10.0
 
 
-class TopicWatch:
+class TopicWatch(Background):
     """Calls `check` every `look_s` seconds in a thread, because Kafka may take long to answer.
 
     `check` raises `CheckpointError` if a topic is another one. `failure` is that error then.
     """
 
     def __init__(self, check: Callable[[], None], look_s: float = _LOOK_S) -> None:
+        super().__init__("topic-watch")
         self.failure: CheckpointError | None = None
         self._check, self._look_s = check, look_s
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="topic-watch", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while self.failure is None and not self._stopping.wait(self._look_s):

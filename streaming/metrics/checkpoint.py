@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from group_coordinator.checkpoints.disk import room_of
+from group_coordinator.jobs.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,25 +24,17 @@ _LOOK_S = 60.0
 _PREFIX = "group_coordinator_checkpoint_"
 
 
-class CheckpointMetrics(Collector):
+class CheckpointMetrics(Background, Collector):
     """Measures the checkpoint every `look_s` seconds, in a thread, since a disk may take long to answer.
 
     There are no samples of one that is not on a disk of this machine, and before it is there.
     """
 
     def __init__(self, checkpoint: str, look_s: float = _LOOK_S) -> None:
+        # Nobody waits for the thread: a disk that is away would keep the process.
+        super().__init__("checkpoint-watch", end_s=0)
         self._checkpoint, self._look_s = checkpoint, look_s
         self._room: Room | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="checkpoint-watch", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Nobody waits for the thread: a disk that is away would keep the process.
-        self._stopping.set()
 
     def collect(self) -> Iterator[Metric]:
         """Make the metrics from the newest look."""

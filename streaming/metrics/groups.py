@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from kafka import KafkaConsumer
@@ -18,6 +18,7 @@ from group_coordinator.client.since import partitions_there
 from group_coordinator.coordinator_state.classic.states import GroupState
 from group_coordinator.coordinator_state.consumer.states import GroupState as ConsumerState
 from group_coordinator.coordinator_state.newest import Newest
+from group_coordinator.jobs.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -47,27 +48,21 @@ class _Counted(NamedTuple):
     members: int
 
 
-class GroupMetrics(Collector):
+class GroupMetrics(Background, Collector):
     """Groups by state and by type, and members, as of the newest pictures."""
 
     def __init__(self, topic: str, client_config: Mapping[str, Any]) -> None:
+        super().__init__("group-metrics")
         self._topic = topic
         self._groups: dict[bytes, _Counted] = {}
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
         self._consumer = KafkaConsumer(**client_config, group_id=None, enable_auto_commit=False)
         partitions = partitions_there(self._consumer, topic)
         self._consumer.assign(partitions)
         self._consumer.seek_to_beginning(*partitions)
-        self._thread = threading.Thread(target=self._read, name="group-metrics", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
+        super().__exit__()
         self._consumer.close()
 
     def collect(self) -> Iterator[Metric]:
@@ -90,7 +85,7 @@ class GroupMetrics(Collector):
             return ()
         return polled.values()
 
-    def _read(self) -> None:
+    def _run(self) -> None:
         pictures = Records[_Picture](_Picture, "picture of a group")
         newest = Newest()
         while not self._stopping.is_set():

@@ -5,7 +5,6 @@ While it cannot watch, groups go on with what they know, and a metric says since
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +12,7 @@ from kafka.errors import KafkaError
 
 from group_coordinator.client.messages import message_of
 from group_coordinator.jobs.connection import UnreachableError
+from group_coordinator.jobs.threads import Background
 from group_coordinator.streaming.watching.session import Session
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _AGAIN_S = 2.0
 
 
-class TopicWatcher:
+class TopicWatcher(Background):
     """Watches while the context is open, and only while `is_active`, that is, this is the active coordinator.
 
     `client_config`: for kafka-python.
@@ -37,21 +37,13 @@ class TopicWatcher:
         report: Report,
         is_active: Callable[[], bool],
     ) -> None:
+        super().__init__("topic-watcher")
         self._settings, self._client_config = settings, client_config
         self._report = report
         self._is_active = is_active
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="topic-watcher", daemon=True)
 
     def __enter__(self) -> Self:
-        if self._settings.topics_watch_interval_ms:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        return super().__enter__() if self._settings.topics_watch_interval_ms else self
 
     def _run(self) -> None:
         while not self._stopping.is_set():

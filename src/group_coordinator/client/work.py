@@ -215,7 +215,7 @@ def partition_of(unit: Unit) -> TopicPartition:
 
 
 def checked_names(names: Collection[str], what: str) -> set[str]:
-    """Return the names as a set. Raises TypeError, which calls them `what`, if they are no list of strings."""
+    """Return the names, called `what`, as a set. Raises TypeError if they are no list of strings."""
     # A str is a collection of str as well, but never what is meant.
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{what} must be a list of strings")

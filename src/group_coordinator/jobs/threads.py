@@ -1,8 +1,8 @@
-"""The end of a process one of whose threads has failed: it tells that, and does not go on without the thread.
+"""Threads that work beside the main one, and the end of a process one of whose threads has failed.
 
 A thread catches what may happen to it, and goes on. A fault that nobody expected ends it. Then the clock
-stands, say, or the page shows the past, and nobody is told. So the process ends as if it were told to stop.
-Its supervisor starts another one.
+stands, say, or the page shows the past, and nobody is told. So the process tells it, and ends as if it were
+told to stop. Its supervisor starts another one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +21,31 @@ log = logging.getLogger(__name__)
 
 _PATIENCE_S = 60.0
 """A process that has not ended in order by then ends at once: the thread may be one that it waits for."""
+
+
+class Background:
+    """A thread while the context is open, which does what `_run` says until `_stopping` is set.
+
+    `end_s`: how long the end of the context waits for it; None: until it has ended.
+    """
+
+    def __init__(self, name: str, *, end_s: float | None = None) -> None:
+        self._end_s = end_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        # None has begun where nothing is to be done.
+        if self._thread.ident is not None:
+            self._thread.join(self._end_s)
+
+    def _run(self) -> None:
+        raise NotImplementedError
 
 
 class ThreadError(Exception):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
@@ -13,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from group_coordinator.client.ask_offsets import begins_of, ends_of
+from group_coordinator.jobs.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ class _Lag(NamedTuple):
     """When the oldest unread record was appended, in s since 1970; None if there is none."""
 
 
-class UnreadWatch(Collector):
+class UnreadWatch(Background, Collector):
     """Asks Kafka every `look_s` seconds, in a thread, how much of the `topic` is unread.
 
     Spark tells the same of a batch once it has ended, which is too late for one that takes long. `read`
@@ -47,9 +47,9 @@ class UnreadWatch(Collector):
         read: Callable[[], Offsets],
         look_s: float = _LOOK_S,
     ) -> None:
+        super().__init__("unread-watch")
         self._topic, self._read, self._look_s = topic, read, look_s
         self._lag: _Lag | None = None
-        self._stopping = threading.Event()
         self._consumer = KafkaConsumer(
             **client_config,
             group_id=None,
@@ -58,15 +58,9 @@ class UnreadWatch(Collector):
             # Kafka sends a record at least, and here one is enough.
             max_partition_fetch_bytes=1,
         )
-        self._thread = threading.Thread(target=self._run, name="unread-watch", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
+        super().__exit__()
         self._consumer.close()
 
     def collect(self) -> Iterator[Metric]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
@@ -17,6 +16,7 @@ from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.messages import message_of
 from group_coordinator.client.since import offsets_since, partitions_of
 from group_coordinator.history.rows import ms_of
+from group_coordinator.jobs.threads import Background
 from group_coordinator.page.memory import Memory
 from group_coordinator.page.pulse import MAX_GAP, Pulse
 
@@ -30,7 +30,7 @@ _END_S = 1.0
 """
 
 
-class Live:
+class Live(Background):
     """Reads while the context is open. `back`: how far back in the topic of events it begins.
 
     `clock_topic`: that of the coordinator's ticks; None for groups at the brokers, where nobody ticks.
@@ -51,28 +51,19 @@ class Live:
         max_gap: timedelta = MAX_GAP,
         writer: str = "the coordinator",
     ) -> None:
+        super().__init__("ui-live", end_s=_END_S)
         self._groups_topic = groups_topic
         self._events_topic = events_topic
         self._clock = None if clock_topic is None else TopicPartition(clock_topic, 0)
         self._writer = writer
         self._client_config = dict(client_config)
         self._back = back
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ui-live", daemon=True)
         self.memory = Memory()
         self.pulse = Pulse(max_gap)
         self.problem: str | None = "the topics are being read"
         """Why what is known may not be all there is; one line."""
         self.has_connected = False
         """Whether Kafka has answered yet."""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join(_END_S)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

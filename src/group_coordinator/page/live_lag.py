@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.lag_log import assign_since
 from group_coordinator.client.messages import message_of
 from group_coordinator.history.rows import ms_of
+from group_coordinator.jobs.threads import Background
 from group_coordinator.page.measurements import Measurements
 
 log = logging.getLogger(__name__)
@@ -29,28 +29,20 @@ _MOST_RECORDS = 20_000
 """Measurements of groups, all together, that are read of the time before the page was started."""
 
 
-class LiveLag:
+class LiveLag(Background):
     """Reads while the context is open. It begins some hours back in the topic, if that is not too much.
 
     A topic that is not there, and brokers that are away, are waited for. Nothing is known then.
     """
 
     def __init__(self, topic: str, client_config: Mapping[str, Any]) -> None:
+        super().__init__("ui-lag-topic", end_s=_END_S)
         self._topic = topic
         self._config = {"bootstrap_timeout_ms": _BOOTSTRAP_MS, **client_config, **WITHOUT_GROUP}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ui-lag-topic", daemon=True)
         self.measurements = Measurements()
 
     def __enter__(self) -> Self:
-        if self._topic:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        if self._topic:
-            self._thread.join(_END_S)
+        return super().__enter__() if self._topic else self
 
     def _run(self) -> None:
         while not self._stopping.is_set():
