@@ -18,6 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from group_coordinator.gateway import listeners as module
+from group_coordinator.gateway import parties
 from group_coordinator.gateway.certificates import Certificates
 from group_coordinator.gateway.client import Client
 from group_coordinator.gateway.errors import GatewayError
@@ -321,8 +322,10 @@ def tls_door(keys: list[str], tmp_path: Path, **settings: Any) -> Door:
 
 
 def test_clients_in_a_handshake_take_the_places_of_their_host_and_not_those_of_others(
-    keys: list[str], tmp_path: Path
+    keys: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(parties, "_LOOK_S", 0.0)
+
     async def story() -> None:
         async with tls_door(keys, tmp_path, gateway_max_connections=3).open() as door:
             with ExitStack() as ends:

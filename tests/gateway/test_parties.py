@@ -20,12 +20,57 @@ def test_a_party_has_so_many_connections_and_makes_so_many_in_a_second() -> None
     assert parties.refuses("a", 101), "three"
     assert not parties.refuses("b", 101)
     parties.enter("b", next(connections), 101)
-    assert parties.largest() is first
+    assert parties.largest(101) is first
     parties.enter("c", next(connections), 200)
     assert not parties.refuses("c", 200)
     parties.enter("c", next(connections), 200)
     assert parties.refuses("c", 200), "too fast"
     assert not parties.refuses("c", 201)
+
+
+class Connections(dict[Any, None]):
+    """Those of a party. It counts how often somebody asks for their number."""
+
+    asked = 0
+
+    def __len__(self) -> int:
+        Connections.asked += 1
+        return super().__len__()
+
+
+def test_many_clients_that_want_a_place_at_once_are_not_compared_with_all_hosts_each() -> None:
+    parties = Parties(0)
+    for number in range(1_000):
+        parties.of(f"{number}").connections = Connections({number: None})
+    Connections.asked = 0
+    for _ in range(100):
+        parties.largest(100.0)
+    assert Connections.asked <= 1_000
+    parties.enter("7", "one more", 100.0)
+    assert parties.largest(100.2) is parties.of("7")
+
+
+class Connection:
+    looked_at = 0
+    is_known = True
+
+    def __init__(self, heard_s: float) -> None:
+        self._heard_s = heard_s
+
+    @property
+    def heard_s(self) -> float:
+        Connection.looked_at += 1
+        return self._heard_s
+
+
+def test_a_host_gives_a_quiet_place_without_a_look_at_all_of_thousands() -> None:
+    party = Parties(0).of("a")
+    there = [Connection(1_000 - number) for number in range(1_000)]
+    party.connections = dict.fromkeys(there)
+    assert party.quietest() is there[99]
+    assert Connection.looked_at <= 100
+    there[3].is_known = False
+    assert party.quietest() is there[3]
 
 
 def test_parties_are_forgotten_when_nothing_of_them_need_be_known() -> None:

@@ -207,7 +207,7 @@ class Listeners:
                 "their host has as many, or makes as many, as a host may (gateway.max.connections.per.host, "
                 "gateway.max.connection.creation.rate)"
             )
-        elif len(self.connections) + len(self._handshakes) >= most and not self._makes_room(host):
+        elif len(self.connections) + len(self._handshakes) >= most and not self._makes_room(host, now_s):
             reason = f"there are gateway.max.connections ({most})"
         else:
             return False
@@ -215,12 +215,12 @@ class Listeners:
             log.warning("%s connections are refused, such as one of %s: %s", count, host, reason)
         return True
 
-    def _makes_room(self, host: str) -> bool:
-        """Close the quietest connection of the host that has most, if this one has fewer."""
-        largest = self.hosts.largest()
+    def _makes_room(self, host: str, now_s: float) -> bool:
+        """Close a quiet connection of the host that has most, if this one has fewer."""
+        largest = self.hosts.largest(now_s)
         if largest is None or len(largest.connections) <= len(self.hosts.of(host).connections) + 1:
             return False
-        quietest = min(largest.connections, key=lambda each: (each.is_known, each.heard_s))
+        quietest = largest.quietest()
         del largest.connections[quietest]
         if isinstance(quietest, _Handshake):
             self._handshakes.discard(quietest)

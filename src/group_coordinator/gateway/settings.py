@@ -78,7 +78,7 @@ class GatewaySettings(JobSettings, frozen=True, kw_only=True):
     gateway_allow_plaintext_passwords: bool = False
     """Take logins in plain text, although the brokers take them by TLS only."""
     gateway_max_connections: Positive = 10_000
-    """Clients that may be connected. The next one is closed; or in its place the quietest one of the host
+    """Clients that may be connected. The next one is closed; or in its place a quiet one of the host
     that has most, if its own host has fewer."""
     gateway_max_connections_per_host: _NotNegative = 0
     """Clients of one host that may be connected; 0: any number."""
