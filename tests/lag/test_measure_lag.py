@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
@@ -14,6 +15,7 @@ from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from group_coordinator import AdminClient
+from group_coordinator.client import lag_log
 from group_coordinator.client.lag_log import LagLog, Measurement
 from tests.commands.job import Process
 from tests.patience import PATIENCE_S, wait_for
@@ -53,8 +55,9 @@ def check_measurement(stopped: Any, partitions: list[TopicPartition], servers: s
     with LagLog(LAG_TOPIC, {"bootstrap_servers": servers}) as others:
         assert set(others.newest()) == {"etl-1"}
         # Nobody measures any more, as far as a clock of an hour later knows.
-        others._clock_ms = lambda: stopped.measured_timestamp_ms + 3_600_000
-        assert others.newest() == {}
+        later_ms = stopped.measured_timestamp_ms + 3_600_000
+        with mock.patch.object(lag_log, "_now_ms", return_value=later_ms):
+            assert others.newest() == {}
     with LagLog("measured.nothing", {"bootstrap_servers": servers}) as others:
         assert others.newest() == {}
 

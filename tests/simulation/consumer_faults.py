@@ -156,7 +156,7 @@ def looks_late_for_what_expires(patch: Patch) -> None:
         if turn.group.cleanup_deadline_ms is None:
             turn.await_cleanup()
 
-    patch.setattr(advance, "_look_for_what_expires", look)
+    patch.setattr(advance, "look_soon", look)
 
 
 # -- members -------------------------------------------------------------------------------------------
