@@ -6,9 +6,11 @@ SHELL := bash
 
 PYTHON ?= python3
 MINUTES ?= 10
-# Test files at a time: most of them wait, for a JVM to start or for a session to end.
-JOBS ?= 2
-PARALLEL := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+# Test files at a time, unless JOBS says so: most of them wait, for a JVM to start or for a session to end. The
+# long stories and drawn cases take a core each.
+SHORT := --numprocesses $(or $(JOBS),3)
+LONG := --numprocesses $(or $(JOBS),2)
+BY_FILE := --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 # What a program needs, and what tests need besides.
 READY := .venv/.installed
@@ -42,21 +44,21 @@ room:
 # Each test is in one of these runs, and `make verify` has the long ones (tests/test_selection.py). There the
 # comparisons with a live Kafka, which go by the clock, have the machine to themselves.
 .PHONY: test
-test: room lint test-fast ## Lint, and every capability end to end (twenty minutes on two cores; 5 GB in /tmp)
-	$(BIN)/pytest -m '(drawn or not core) and not verify' $(PARALLEL)
+test: room lint test-fast ## Lint, and every capability end to end (15 minutes on two cores; 5 GB in /tmp)
+	$(BIN)/pytest -m '(drawn or not core) and not verify' $(SHORT) $(BY_FILE)
 
 # Drawn cases take ten times as long where it is noted which branches are taken. The others take all of them.
 .PHONY: test-fast
 test-fast: $(DEVELOPING) ## The protocol core, of which every branch is taken, and the client (half a minute)
-	$(BIN)/pytest -m 'core and not drawn and not verify' --numprocesses $(JOBS) \
+	$(BIN)/pytest -m 'core and not drawn and not verify' $(SHORT) \
 		--cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 .PHONY: verify
 verify: room lint ## The long stories: faults, cluster, monitoring, upgrades, many more cases (80 minutes)
 	$(BIN)/pytest -m 'conformance and verify'
 	$(BIN)/pytest -m 'not conformance and verify and alone'
-	$(BIN)/pytest -m 'not conformance and verify and not alone' $(PARALLEL)
-	DEPTH=deep $(BIN)/pytest -m 'drawn' --numprocesses $(JOBS)
+	$(BIN)/pytest -m 'not conformance and verify and not alone' $(LONG) $(BY_FILE)
+	DEPTH=deep $(BIN)/pytest -m 'drawn' $(LONG)
 
 .PHONY: conformance
 conformance: $(DEVELOPING) ## Renew the records of live Kafka brokers, and compare with new requests each time (MINUTES=10)
@@ -103,7 +105,7 @@ MUTMUT := PYTHONPATH=.venv/mutmut $(BIN)/python -m mutmut
 mutants: $(DEVELOPING) ## Break the core in 3,200 ways, list what no test notices, fail below 90 % (half an hour)
 	@test -d .venv/mutmut || $(BIN)/pip install --quiet --disable-pip-version-check --target .venv/mutmut 'mutmut>=3.8,<4'
 	@rm -rf mutants
-	ulimit -v 2097152; $(MUTMUT) run --max-children $(JOBS)
+	ulimit -v 2097152; $(MUTMUT) run --max-children $(or $(JOBS),2)
 	@$(MUTMUT) results --all true | awk -F ': ' '$$2 ~ /^(killed|timeout)$$/ {noticed++; next} {print} \
 		END {printf "%d of %d noticed, %.1f %%\n", noticed, NR, 100 * noticed / NR; exit noticed < 0.9 * NR}'
 
