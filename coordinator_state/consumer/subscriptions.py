@@ -12,6 +12,7 @@ Source: ConsumerGroup of Apache Kafka 4.4 (resolvedRegularExpressions, subscript
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
@@ -189,10 +190,18 @@ class Subscriptions:
         }
 
     def with_resolved(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> Subscriptions:
-        """The same subscriptions where patterns of members match these topics."""
-        after = Subscriptions(self.encode())
-        after.resolved.update(resolved)
+        """The subscriptions that take the place of these where patterns of members match these topics."""
+        after = copy(self)
+        after.match(resolved)
         return after
+
+    def match(self, resolved: Mapping[Pattern, tuple[str, ...]]) -> None:
+        """Let patterns of members match these topics. Names and sizes of other subscriptions stay known."""
+        others = {number for number, each in self._all.items() if each.pattern in resolved}
+        self.resolved = {**self.resolved, **resolved}
+        self._topics = {number: it for number, it in self._topics.items() if number not in others}
+        self._sizes = {number: it for number, it in self._sizes.items() if number not in others}
+        self._names = None
 
 
 def _union(names: tuple[str, ...], resolved: Resolved) -> tuple[str, ...]:
