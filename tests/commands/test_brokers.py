@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 
@@ -14,6 +14,7 @@ from group_coordinator import AdminClient, GroupMember
 from group_coordinator.deploy.broker import EmbeddedBroker
 from group_coordinator.deploy.jars import read_lock
 from tests.commands.job import Job, Process
+from tests.gateway.clients import kafka_python
 from tests.patience import wait_for
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def test_members_and_kafkas_own_consumer_work_and_commit(tmp_path: Path, jars: s
             with closing(KafkaAdminClient(bootstrap_servers=servers)) as operator:
                 operator.create_topics([NewTopic("orders", num_partitions=1, replication_factor=1)])
             partition = TopicPartition("orders", 0)
-            own = {"bootstrap_servers": gateway.wait_for("clients find the gateway at ")}
-            with closing(KafkaConsumer("orders", group_id="of-kafka", **own)) as consumer:
+            address = gateway.wait_for("clients find the gateway at ")
+            with closing(kafka_python(address, ["orders"], "of-kafka")) as consumer:
                 wait_for(consumer.assignment, meanwhile=lambda: consumer.poll(timeout_ms=100))
                 # Otherwise `committed` would share the fetch by which the consumer finds its position.
                 assert consumer.position(partition) == 0

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -28,6 +28,7 @@ from tests.commands.job import HistoryJob, Job, ObserveJob, Process
 from tests.debian import NoPackageError
 from tests.deploy import prometheus as module
 from tests.deploy.prometheus import CONFIGURATION, RULES, Prometheus, configured, promtool
+from tests.gateway.clients import kafka_python
 from tests.gateway.conftest import start_gateway
 from tests.patience import PATIENCE_S, wait_for
 from tests.rooms import ROOT
@@ -268,8 +269,7 @@ def scraping(
 
 def at_brokers(bootstrap_servers: str, prometheus: Prometheus) -> None:
     """A member of a group at the brokers comes and goes, and is seen."""
-    consumer = KafkaConsumer("seen-by-prometheus", bootstrap_servers=bootstrap_servers, group_id="at-brokers")
-    with closing(consumer):
+    with closing(kafka_python(bootstrap_servers, ["seen-by-prometheus"], "at-brokers")) as consumer:
         wait_for(lambda: consumer.poll(timeout_ms=100) or consumer.assignment())
     for name in ("group_coordinator_observed_events_total", "group_coordinator_input_lag_seconds"):
         chosen = f'{name}{{job="group-coordinator-observe"}}'
@@ -298,10 +298,7 @@ def happen_at_gateway(address: str) -> None:
     """A client of Kafka's kind comes, beats and goes."""
     with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
         admin.create_topics([NewTopic("seen-by-prometheus", num_partitions=1, replication_factor=1)])
-    consumer = KafkaConsumer(
-        "seen-by-prometheus", bootstrap_servers=address, group_id="k", heartbeat_interval_ms=500
-    )
-    with closing(consumer):
+    with closing(kafka_python(address, ["seen-by-prometheus"], "k")) as consumer:
         wait_for(lambda: consumer.poll(timeout_ms=100) or consumer.assignment())
 
 

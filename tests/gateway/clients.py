@@ -21,14 +21,22 @@ TOOLS = "org.apache.kafka.tools"
 
 
 def kafka_python(address: str, topics: list[str], group_id: str, **config: Any) -> KafkaConsumer:
+    """kafka-python's consumer, which knows its topics before it joins.
+
+    A leader that learns of partitions after its first join joins again. kafka-python 3.0.12 never ends that
+    join if `poll` ends between the answers to JoinGroup and SyncGroup. It is so at brokers as well.
+    """
     given = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500}
-    return KafkaConsumer(
+    consumer = KafkaConsumer(
         *topics,
         bootstrap_servers=address,
         group_id=group_id,
         auto_offset_reset="earliest",
         **(given | config),
     )
+    for topic in topics:
+        wait_for(lambda topic=topic: consumer.partitions_for_topic(topic))  # type: ignore[misc]
+    return consumer
 
 
 def polling(*consumers: Any) -> Callable[[Callable[[], object]], None]:

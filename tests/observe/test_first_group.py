@@ -6,12 +6,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
 
 from group_coordinator.coordinator_state.topics import BROKERS_LOG
 from group_coordinator.deploy.broker import EmbeddedBroker
 from tests.commands.job import ObserveJob, gated_python
+from tests.gateway.clients import kafka_python
 from tests.patience import wait_for
 from tests.topics import Reader
 
@@ -31,7 +31,7 @@ def test_it_waits_for_the_first_group_and_tells_how_much_is_unread(tmp_path: Pat
         job = ObserveJob(servers, tmp_path, "first", "--set", f"spark.pyspark.python={python}")
         try:
             job.wait_for("waiting for the first group: the brokers have no topic of groups yet")
-            with closing(KafkaConsumer("orders", bootstrap_servers=servers, group_id="billing")) as member:
+            with closing(kafka_python(servers, ["orders"], "billing")) as member:
                 wait_for(lambda: member.poll(100) or member.assignment())
                 job.wait_for("watching the groups at ")
                 # No batch can end, and what waits for it is told.
