@@ -93,7 +93,7 @@ def assign(turn: Turn[ConsumerGroup]) -> None:
 def _spec(group: ConsumerGroup) -> GroupSpec:
     members, subscriptions = group.members, group.subscriptions
     # Most members have the same.
-    existing = cache(lambda number: frozenset(group.existing_topics(number)))
+    existing = cache(lambda number: frozenset(existing_topics(group, number)))
     return GroupSpec(
         group.index.targets,
         {topic.number: topic for topic in group.topics.existing(subscriptions.all_names())},
@@ -101,6 +101,11 @@ def _spec(group: ConsumerGroup) -> GroupSpec:
         subscriptions.is_homogeneous,
         lambda member_id: members[member_id].group_instance_id,
     )
+
+
+def existing_topics(group: ConsumerGroup, subscription: int) -> set[int]:
+    """The numbers of the topics of a subscription that there are."""
+    return {topic.number for topic in group.topics.existing(group.subscriptions.names(subscription))}
 
 
 def reconcile_member(
@@ -124,15 +129,15 @@ def reconcile_member(
         unpack(member.target),
         group.index.is_free,
         owned,
-        group.existing_topics(member.subscription),
+        existing_topics(group, member.subscription),
         subscription_changed=subscription_changed,
     )
     if after is before:
         return False
     group.change_member(member, after)
     _await_revocation(turn, member)
-    is_changed = _partitions(before.assigned) != _partitions(after.assigned)
-    if is_changed or _partitions(before.pending) != _partitions(after.pending):
+    is_changed = _are_others(before.assigned, after.assigned)
+    if is_changed or _are_others(before.pending, after.pending):
         turn.emit(
             MemberReconciled(
                 member_id=member.member_id,
@@ -153,6 +158,11 @@ def _await_revocation(turn: Turn[ConsumerGroup], member: ConsumerMember) -> None
         member.revocation_epoch = member.epoch
     elif member.revocation_deadline_ms is not None:
         turn.deadlines.set(DeadlineKind.REVOCATION, None, member.member_id)
+
+
+def _are_others(before: Held, after: Held) -> bool:
+    """Whether these are other partitions, whatever their epochs."""
+    return before != after and _partitions(before) != _partitions(after)
 
 
 def _partitions(held: Held) -> dict[int, set[int]]:

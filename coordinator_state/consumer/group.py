@@ -188,11 +188,6 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         """Whether the work is divided for all that the group knows."""
         return self.generation_id == self.assignment_epoch and not self.metadata_changed
 
-    def existing_topics(self, subscription: int) -> set[int]:
-        """The numbers of the topics of a subscription that there are."""
-        names = self.subscriptions.names(subscription)
-        return {topic.number for topic in self.topics.existing(names)}
-
     @property
     def bytes_held(self) -> int:
         """Bytes of members, subscriptions and partitions in a picture, at most."""

@@ -127,7 +127,7 @@ def _live_on(turn: Turn[ConsumerGroup], member_id: str, epoch: int, group_instan
     if not turn.may_tell(member_id):
         # It is told with a later one.
         return Verdict(epoch=epoch)
-    return Verdict(epoch=member.epoch, assignment=group.topics.told(member.share.assigned))
+    return Verdict(epoch=member.epoch, assignment=group.topics.told(member.held))
 
 
 def _beat(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, member_id: str) -> Verdict:
@@ -227,7 +227,7 @@ def _take(turn: Turn[ConsumerGroup], request: ConsumerGroupHeartbeatRequest, mem
         _hear_from(turn, member)
         return _where(turn, member)
     names_another = predecessor is not None and request.server_assignor not in (None, member.server_assignor)
-    if changes := _changes(member, request):
+    if predecessor is not None and (changes := _changes(member, request)):
         group.change_facts(member, changes)
         turn.change_picture()
     change = subscribe(turn, member, request)
@@ -268,7 +268,7 @@ def _go_on(
     is_asked = request is not None and (request.epoch == JOIN_EPOCH or request.is_full)
     if is_asked and not is_changed:
         return _where(turn, member)
-    assignment = group.topics.told(member.share.assigned) if is_changed else None
+    assignment = group.topics.told(member.held) if is_changed else None
     return Verdict(member_id=member.member_id, epoch=member.epoch, assignment=assignment)
 
 
@@ -277,7 +277,7 @@ def _where(turn: Turn[ConsumerGroup], member: ConsumerMember) -> Verdict:
     if not turn.may_tell(member.member_id):
         # It says everything again. Kafka's coordinator sends this while it loads a group.
         return Verdict(Errors.COORDINATOR_LOAD_IN_PROGRESS)
-    assignment = turn.group.topics.told(member.share.assigned)
+    assignment = turn.group.topics.told(member.held)
     return Verdict(member_id=member.member_id, epoch=member.epoch, assignment=assignment)
 
 
@@ -325,7 +325,7 @@ def _come_back(
         before, member_id=member_id, session_deadline_ms=None, revocation_deadline_ms=None, said_by=b""
     )
     # It has had its partitions since before all epochs that it can know of.
-    assigned = {number: dict.fromkeys(each, JOIN_EPOCH) for number, each in member.share.assigned.items()}
+    assigned = {number: dict.fromkeys(each, JOIN_EPOCH) for number, each in member.held.items()}
     member.share = Share(JOIN_EPOCH, JOIN_EPOCH, member.state, assigned, {})
     group.add_member(member)
     turn.emit(

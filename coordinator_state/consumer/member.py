@@ -6,12 +6,16 @@ Source: org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember.
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from group_coordinator.coordinator_state.consumer.partitions import pack_held, unpack_held
 from group_coordinator.coordinator_state.consumer.reconcile import Share
 from group_coordinator.coordinator_state.consumer.states import MemberState
+
+if TYPE_CHECKING:
+    from group_coordinator.coordinator_state.consumer.partitions import Held
 
 _FRAME_BYTES = 300
 """Bytes of a member's field names and numbers in a picture; more than those of a small one."""
@@ -78,11 +82,14 @@ class ConsumerMember(msgspec.Struct, kw_only=True, array_like=True):
         return self.epoch < 0
 
     @property
+    def held(self) -> Held:
+        """Its partitions, and since which epoch it has each."""
+        return unpack_held(self.assigned)
+
+    @property
     def share(self) -> Share:
         """Its partitions, and how far it is on its way to its target."""
-        return Share(
-            self.epoch, self.previous_epoch, self.state, unpack_held(self.assigned), unpack_held(self.pending)
-        )
+        return Share(self.epoch, self.previous_epoch, self.state, self.held, unpack_held(self.pending))
 
     @share.setter
     def share(self, share: Share) -> None:

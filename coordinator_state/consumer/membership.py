@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from group_coordinator.coordinator_state.consumer.group import ConsumerGroup
-from group_coordinator.coordinator_state.consumer.partitions import unpack_held
 from group_coordinator.coordinator_state.errors import Errors, not_found
 from group_coordinator.coordinator_state.requests.consumer import JOIN_EPOCH
 
@@ -107,5 +106,5 @@ def knows_its_epoch(
     if member.is_away or request.epoch != member.previous_epoch or request.topic_partitions is None:
         # One that left for a while has not come back by what it sent before.
         return False
-    assigned, owned = unpack_held(member.assigned), group.topics.owned(request.topic_partitions)
+    assigned, owned = member.held, group.topics.owned(request.topic_partitions)
     return all(owned[number] <= assigned.get(number, {}).keys() for number in owned)

@@ -40,8 +40,10 @@ def pack(partitions: Partitions) -> bytes:
 def unpack(packed: bytes) -> Partitions:
     """Read what `pack` wrote."""
     partitions: Partitions = {}
+    if not packed:
+        return partitions
     topic = 0
-    numbers = iter(_decoder.decode(packed) if packed else ())
+    numbers = iter(_decoder.decode(packed))
     for step, first, count in zip(numbers, numbers, numbers, strict=True):
         topic += step
         partitions.setdefault(topic, set()).update(range(first, first + count))
@@ -62,7 +64,7 @@ def pack_held(held: Held) -> bytes:
 def unpack_held(packed: bytes) -> Held:
     """Read what `pack_held` wrote."""
     held: Held = {}
-    for topic, partitions, epoch in held_runs(packed):
+    for topic, partitions, epoch in held_runs(packed) if packed else ():
         held.setdefault(topic, {}).update(dict.fromkeys(partitions, epoch))
     return held
 

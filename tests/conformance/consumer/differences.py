@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from group_coordinator.coordinator_state.consumer.advance import existing_topics
 from group_coordinator.coordinator_state.consumer.partitions import unpack
 from group_coordinator.coordinator_state.consumer.reconcile import reconcile
 from group_coordinator.coordinator_state.consumer.states import GroupState
@@ -84,7 +85,7 @@ def _has_not_heard(group: ConsumerGroup, request: Request, _setup: Setup) -> boo
         unpack(member.target),
         group.index.is_free,
         {number: set(each) for number, each in share.assigned.items()},
-        group.existing_topics(member.subscription),
+        existing_topics(group, member.subscription),
         subscription_changed=False,
     )
     return further is not share

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from group_coordinator.coordinator_state.config import GroupConfig
-from group_coordinator.coordinator_state.consumer import advance, assignors, member, membership
+from group_coordinator.coordinator_state.consumer import advance, assignors, member
 from group_coordinator.coordinator_state.consumer.topic_table import TopicTable
 from group_coordinator.coordinator_state.log import Record
 from group_coordinator.coordinator_state.step import Channel, StepResult, step
@@ -139,8 +139,7 @@ def test_heartbeats_of_a_group_at_rest_decode_nothing_but_numbers(monkeypatch):
     def unexpected(*_: object) -> Any:
         raise AssertionError
 
-    for module in (member, membership):
-        monkeypatch.setattr(module, "unpack_held", unexpected)
+    monkeypatch.setattr(member, "unpack_held", unexpected)
     monkeypatch.setattr(advance, "unpack", unexpected)
     monkeypatch.setattr(TopicTable, "__init__", unexpected)
     # The bulk one touches neither topics nor subscriptions.
