@@ -23,7 +23,7 @@ from kafka.errors import KafkaError
 
 from group_coordinator.checkpoints.watches import Watch, begin_watch, open_watches
 from group_coordinator.client.ask_offsets import ends_of
-from group_coordinator.client.since import partitions_there
+from group_coordinator.client.since import has_read_to, partitions_there
 from group_coordinator.coordinator_state.newest import header
 from group_coordinator.jobs.lookups import SOON
 from group_coordinator.jobs.threads import Background
@@ -138,14 +138,11 @@ class Corrections(Background):
             try:
                 self._read(consumer, overtaken)
                 # Of what was there before, a record may be the newest only until it is all read.
-                if self._has_caught_up(consumer) and self._is_active():
+                if has_read_to(consumer, self._begins) and self._is_active():
                     self._write(overtaken.due(time.monotonic()))
             except KafkaError as error:
                 _log.warning("records that came late cannot be corrected, trying again: %s", error)
                 self._stopping.wait(_PAUSE_S)
-
-    def _has_caught_up(self, consumer: KafkaConsumer) -> bool:
-        return all(consumer.position(partition) >= end for partition, end in self._begins.items())
 
     def _is_over(self) -> bool:
         with self._lock:

@@ -14,7 +14,7 @@ from kafka.structs import TopicPartition
 from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP, MissingTopicError, check_settings, settings_of
 from group_coordinator.client.closing import Closing
-from group_coordinator.client.since import offsets_since
+from group_coordinator.client.since import has_read_to, offsets_since
 from group_coordinator.client.tokens import check_token
 from group_coordinator.coordinator_state.foreign import MOST_MS, ForeignJson
 from group_coordinator.coordinator_state.topics import EVENTS
@@ -95,7 +95,7 @@ class EventReader(Closing):
     @property
     def has_caught_up(self) -> bool:
         """Whether all has been read that there was at first."""
-        return all(self._consumer.position(each) >= end for each, end in self._ends.items())
+        return has_read_to(self._consumer, self._ends)
 
     def poll(self, timeout_ms: int) -> list[dict[str, Any]]:
         """Wait for events, up to `timeout_ms`; returns some, in the order of their times.

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from kafka import KafkaConsumer
-from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.foreign import Records
+from group_coordinator.client.since import records_to
 from group_coordinator.coordinator_state.newest import Newest
 from group_coordinator.coordinator_state.responses import KnownPattern
-
-_POLL_MS = 500
 
 
 @dataclass(frozen=True)
@@ -88,16 +85,9 @@ def read_groups(
     try:
         ends = _ends(consumer, topic, partitions)
         newest, groups = Newest(), dict[bytes, GroupListing]()
-        deadline = time.monotonic() + timeout_ms / 1000
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            records = [record for part in consumer.poll(timeout_ms=_POLL_MS).values() for record in part]
-            for record in records:
-                if newest.take(record.key, record.headers):
-                    _take(groups, record)
-            if records:
-                deadline = time.monotonic() + timeout_ms / 1000
-            elif time.monotonic() > deadline:
-                raise KafkaTimeoutError(f"topic {topic!r} could not be read for {timeout_ms} ms")
+        for record in records_to(consumer, ends, timeout_ms):
+            if newest.take(record.key, record.headers):
+                _take(groups, record)
         return sorted(groups.values(), key=lambda group: group.group_id)
     finally:
         consumer.close(autocommit=False)

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 import msgspec
 from kafka import KafkaConsumer
-from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
+from kafka.errors import TopicAuthorizationFailedError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.ask_offsets import ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.foreign import Records
-from group_coordinator.client.since import offsets_since, partitions_of
+from group_coordinator.client.since import offsets_since, partitions_of, records_to
 from group_coordinator.coordinator_state.foreign import Ms
 
 log = logging.getLogger(__name__)
 
-_POLL_MS = 200
 MISSED = 4
 """Measurements that may be missing before the one before them is old."""
 LOST_SOON_MS = 86_400_000
@@ -231,22 +230,10 @@ class LagLog(Closing):
     def _read(
         self, consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], wanted: Collection[bytes] | None
     ) -> None:
-        deadline_s = time.monotonic() + self._timeout_ms / 1_000
-        newest: dict[bytes, Any] = {}
-        while any(consumer.position(each) < end for each, end in ends.items()):
-            records = [record for part in consumer.poll(timeout_ms=_POLL_MS).values() for record in part]
-            newest |= {each.key: each for each in records if wanted is None or each.key in wanted}
-            if records:
-                deadline_s = time.monotonic() + self._timeout_ms / 1_000
-            elif time.monotonic() > deadline_s:
-                raise KafkaTimeoutError(
-                    f"topic {self._topic!r} could not be read for {self._timeout_ms / 1_000:g} s"
-                )
-        self._take(newest.values())
-
-    def _take(self, records: Iterable[Any]) -> None:
+        records = records_to(consumer, ends, self._timeout_ms)
         # Of each group only the last record is decoded.
-        for record in records:
+        newest = {each.key: each for each in records if wanted is None or each.key in wanted}
+        for record in newest.values():
             if (measurement := read_measurement(record)) is not None:
                 self._newest[measurement.group_id] = measurement
 

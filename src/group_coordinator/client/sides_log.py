@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.errors import (
-    KafkaTimeoutError,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
+from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.ask_offsets import begins_of, ends_of, topics_of
 from group_coordinator.client.channel import WITHOUT_GROUP, settings_of
 from group_coordinator.client.closing import Closing
 from group_coordinator.client.foreign import Records
+from group_coordinator.client.since import records_to
 from group_coordinator.coordinator_state.sides import SideRecord
 
 _POLL_MS = 500
@@ -64,29 +60,25 @@ class SidesLog(Closing):
 
     def poll(self, timeout_ms: int = _POLL_MS) -> dict[str, SideRecord | None]:
         """Read on; returns the newest records of groups that have others now, None for one that has none."""
+        return self._take(chain.from_iterable(self._consumer.poll(timeout_ms=timeout_ms).values()))
+
+    def _take(self, records: Iterable[Any]) -> dict[str, SideRecord | None]:
         changes: dict[str, SideRecord | None] = {}
-        for records in self._consumer.poll(timeout_ms=timeout_ms).values():
-            for each in records:
-                if each.key is None:
-                    continue
-                group_id = each.key.decode(errors="replace")
-                if each.value is None:
-                    self._newest.pop(group_id, None)
-                    changes[group_id] = None
-                elif (record := self._read.read(each)) is not None:
-                    self._newest[group_id] = changes[group_id] = record
+        for each in records:
+            if each.key is None:
+                continue
+            group_id = each.key.decode(errors="replace")
+            if each.value is None:
+                self._newest.pop(group_id, None)
+                changes[group_id] = None
+            elif (record := self._read.read(each)) is not None:
+                self._newest[group_id] = changes[group_id] = record
         return changes
 
     def read_all(self) -> dict[str, SideRecord]:
         """Read up to where the topic ends now; returns the newest record of each group."""
         ends = ends_of(self._consumer, self._consumer.assignment(), self._timeout_ms)
-        deadline_s = time.monotonic() + self._timeout_ms / 1_000
-        while any(self._consumer.position(each) < end for each, end in ends.items()):
-            self.poll()
-            if time.monotonic() > deadline_s:
-                raise KafkaTimeoutError(
-                    f"topic {self.topic!r} could not be read to its end in {self._timeout_ms / 1_000:g} s"
-                )
+        self._take(records_to(self._consumer, ends, self._timeout_ms))
         # A copy, which another thread may have while this one reads on.
         return dict(self._newest)
 

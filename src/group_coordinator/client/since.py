@@ -1,19 +1,21 @@
-"""The partitions of a topic, and the places from which on its records are not older than a time."""
+"""The partitions of a topic, the places from which on its records are not older than a time, and its end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from kafka import KafkaConsumer
-from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from kafka.structs import TopicPartition
 
 from group_coordinator.client.ask_offsets import offsets_of
 
 _THERE_S = 10.0
 _AGAIN_S = 0.1
+_POLL_MS = 500
 
 
 def partitions_of(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
@@ -48,3 +50,26 @@ def offsets_since(
     """
     found = offsets_of(consumer, dict.fromkeys(ends, since_ms))
     return {each: end if found[each] < 0 else found[each] for each, end in ends.items()}
+
+
+def has_read_to(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether all has been read that lies before `ends`."""
+    return all(consumer.position(each) >= end for each, end in ends.items())
+
+
+def records_to(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], timeout_ms: int) -> Iterator[Any]:
+    """Read on to `ends`, the records of each partition in their order; those behind may be among them.
+
+    Raises a KafkaError, KafkaTimeoutError if nothing comes for `timeout_ms`.
+    """
+    deadline_s = time.monotonic() + timeout_ms / 1_000
+    while not has_read_to(consumer, ends):
+        polled = consumer.poll(timeout_ms=_POLL_MS)
+        for records in polled.values():
+            yield from records
+        if polled:
+            # Their taker may work on them for longer than the timeout.
+            deadline_s = time.monotonic() + timeout_ms / 1_000
+        elif time.monotonic() > deadline_s:
+            topics = " and ".join(sorted({repr(each.topic) for each in ends}))
+            raise KafkaTimeoutError(f"topic {topics} could not be read for {timeout_ms} ms")

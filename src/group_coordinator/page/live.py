@@ -14,7 +14,7 @@ from kafka.errors import KafkaError, TopicAuthorizationFailedError
 from group_coordinator.client.ask_offsets import begins_of, ends_of
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.messages import message_of
-from group_coordinator.client.since import offsets_since, partitions_of
+from group_coordinator.client.since import has_read_to, offsets_since, partitions_of
 from group_coordinator.history.rows import ms_of
 from group_coordinator.jobs.threads import Background
 from group_coordinator.page.memory import Memory
@@ -102,9 +102,7 @@ class Live(Background):
                             memory.take_picture(record.key, record.value, record.headers)
                         else:
                             memory.take_event(record.offset, record.value)
-                if self.memory is not memory and all(
-                    consumer.position(each) >= end for each, end in ends.items()
-                ):
+                if self.memory is not memory and has_read_to(consumer, ends):
                     self.memory, self.problem = memory, None
                     self.pulse.has_looked = self._clock in ends
                 if time.monotonic() - heard_s > _QUIET_S:

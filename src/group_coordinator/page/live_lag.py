@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 from group_coordinator.client.channel import WITHOUT_GROUP
 from group_coordinator.client.lag_log import assign_since
 from group_coordinator.client.messages import message_of
+from group_coordinator.client.since import has_read_to
 from group_coordinator.history.rows import ms_of
 from group_coordinator.jobs.threads import Background
 from group_coordinator.page.measurements import Measurements
@@ -64,7 +65,5 @@ class LiveLag(Background):
                 for records in consumer.poll(timeout_ms=_POLL_MS).values():
                     for record in records:
                         measurements.take(record)
-                if self.measurements is not measurements and all(
-                    consumer.position(each) >= end for each, end in ends.items()
-                ):
+                if self.measurements is not measurements and has_read_to(consumer, ends):
                     self.measurements = measurements
