@@ -31,6 +31,7 @@ from group_coordinator.coordinator_state.events import (
     RebalanceCause,
     StateChanged,
 )
+from group_coordinator.coordinator_state.naming import some_of
 from group_coordinator.coordinator_state.responses import GroupPicture
 from group_coordinator.coordinator_state.sides import GUARD_TYPE
 
@@ -269,8 +270,7 @@ def _facts_of_consumers(before: GroupPicture, after: GroupPicture, members: _Mem
 
 def names(every: Sequence[str]) -> str:
     """Some of these, and the number of the others."""
-    named = ", ".join(every[:_NAMED])
-    return named if len(every) <= _NAMED else f"{named} and {len(every) - _NAMED} more"
+    return some_of(every, _NAMED)
 
 
 def _names(members: Iterable[PicturedMember]) -> str:

@@ -42,6 +42,7 @@ from group_coordinator.client.offset_lists import (
     to_delete,
     to_fetch,
 )
+from group_coordinator.coordinator_state.naming import some_of
 from group_coordinator.coordinator_state.offsets.still_there import still_there, with_ids
 from group_coordinator.coordinator_state.requests import (
     AnyRequest,
@@ -94,9 +95,7 @@ class NoAnswerError(KafkaTimeoutError):  # type: ignore[misc]
     def __init__(self, unanswered: Iterable[str], total: int, timeout_ms: int, *, changes: bool) -> None:
         awaited = list(unanswered)
         self.unanswered = tuple(dict.fromkeys(awaited))
-        named = ", ".join(repr(group_id) for group_id in self.unanswered[:_MAX_NAMED])
-        if len(self.unanswered) > _MAX_NAMED:
-            named += f" and {len(self.unanswered) - _MAX_NAMED} more"
+        named = some_of(list(map(repr, self.unanswered)), _MAX_NAMED)
         advice = (
             "It may still be done once it runs: look before you ask again." if changes else "Is it running?"
         )

@@ -25,6 +25,8 @@ from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import OffsetAndTimestamp, TopicPartition
 
+from group_coordinator.coordinator_state.naming import some_of
+
 _PATIENCE_MS = 10_000
 _TRY_MS = 2_000
 """How long one broker is waited for that is asked for leaders, before another one is."""
@@ -42,9 +44,8 @@ class UnansweredError(KafkaTimeoutError):  # type: ignore[misc]
 
     def __init__(self, partitions: Collection[TopicPartition], timeout_ms: float) -> None:
         self.partitions = frozenset(partitions)
-        first = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(partitions)[:_MOST_NAMED])
-        more = f" and {len(partitions) - _MOST_NAMED} more" if len(partitions) > _MOST_NAMED else ""
-        super().__init__(f"no leader has told of {first}{more} within {timeout_ms / 1_000:g} s")
+        named = some_of([f"{each.topic}-{each.partition}" for each in sorted(partitions)], _MOST_NAMED)
+        super().__init__(f"no leader has told of {named} within {timeout_ms / 1_000:g} s")
 
 
 def ask_offsets(

@@ -39,6 +39,7 @@ from group_coordinator.coordinator_state.events import (
     TargetAssigned,
     TopicsChanged,
 )
+from group_coordinator.coordinator_state.naming import some_of
 from group_coordinator.coordinator_state.responses import KnownPattern
 from group_coordinator.history.rows import read_event, time_of
 from group_coordinator.jobs.printable import printable_label, printable_name, with_short_ids
@@ -195,9 +196,7 @@ def _partitions(topics: Iterable[PartitionsOfTopic]) -> Iterable[str]:
 
 def _named(names: Iterable[str]) -> str:
     """Some names, and the number of the others."""
-    every = list(names)
-    named = ", ".join(every[:_MOST_NAMED])
-    return named if len(every) <= _MOST_NAMED else f"{named} and {len(every) - _MOST_NAMED} more"
+    return some_of(list(names), _MOST_NAMED)
 
 
 def _why(reason: str | None) -> str:

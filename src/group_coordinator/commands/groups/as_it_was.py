@@ -17,6 +17,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from group_coordinator.client.events import EventReader
 from group_coordinator.commands.tables import Note, Report
 from group_coordinator.commands.times import utc_text
+from group_coordinator.coordinator_state.naming import some_of
 from group_coordinator.coordinator_state.offsets.still_there import Found, is_made_again
 from group_coordinator.history.errors import HistoryError
 from group_coordinator.history.past import LastReset, Past
@@ -198,6 +199,4 @@ def _by_partition(rows: Mapping[tuple[str, int], OffsetChange]) -> dict[TopicPar
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:
-    every = [f"{each.topic}-{each.partition}" for each in partitions]
-    more = f" and {len(every) - _MOST_NAMED} more" if len(every) > _MOST_NAMED else ""
-    return f"{', '.join(every[:_MOST_NAMED])}{more}"
+    return some_of([f"{each.topic}-{each.partition}" for each in partitions], _MOST_NAMED)

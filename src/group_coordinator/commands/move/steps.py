@@ -26,6 +26,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from group_coordinator.client.brokers_guard import HasMembersError
 from group_coordinator.client.descriptions import MemberDescription
 from group_coordinator.client.messages import message_of
+from group_coordinator.coordinator_state.naming import some_of
 from group_coordinator.coordinator_state.sides import Side, SideRecord, other
 
 _SHARED = ("", "consumer")
@@ -351,6 +352,4 @@ def _name(partition: TopicPartition) -> str:
 
 
 def _named(members: tuple[MemberDescription, ...]) -> str:
-    named = ", ".join(f"{each.client_id} of {each.client_host}" for each in members[:_MOST_NAMED])
-    more = len(members) - _MOST_NAMED
-    return f"{named} and {more} more" if more > 0 else named
+    return some_of([f"{each.client_id} of {each.client_host}" for each in members], _MOST_NAMED)
