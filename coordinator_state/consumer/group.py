@@ -158,12 +158,14 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         self.topics.version += is_news
 
     def resolve(self, after: Subscriptions) -> bool:
-        """Let patterns of members match what they do in `after`; return whether a member has other topics."""
+        """Let patterns of members match what they do in `after`; return whether one matches other topics.
+
+        One that was not resolved has matched none. As in Kafka it does not matter which of them members name.
+        """
         before, self.subscriptions = self.subscriptions, after
         self.member_bytes += after.bytes_of_members - before.bytes_of_members
         self.topics.version += 1
-        numbers = {member.subscription for member in self.members.values()}
-        return any(after.names(number) != before.names(number) for number in numbers)
+        return any((topics or ()) != (before.resolved[it] or ()) for it, topics in after.resolved.items())
 
     def change_member(self, member: ConsumerMember, share: Share) -> None:
         """Let a member have this share."""

@@ -288,7 +288,7 @@ def test_same_again_is_no_news(group):
 
 @pytest.mark.parametrize("topics", [["b"], []])
 def test_what_a_member_loses_until_its_pattern_is_resolved_is_somebody_elses(group, topics):
-    """When it is resolved the member has the topics that it names, as before: that begins no epoch."""
+    """It has begun an epoch when it lost them, though its new pattern may match none."""
     s = group()
     s.brokers["a"] = ("A", 6)
     s.join("m0", "b", subscribed_topic_regex="a.*")
@@ -300,6 +300,15 @@ def test_what_a_member_loses_until_its_pattern_is_resolved_is_somebody_elses(gro
     s.resolves("b.*", *topics)
     s.settle()
     assert (s.held["m0"], s.held["m1"]) == ({"b": [0, 1]}, {"a": [0, 1, 2, 3, 4, 5]})
+
+
+def test_pattern_that_matches_what_its_member_names_begins_an_epoch(group):
+    """As in Kafka, which compares what the pattern has matched before."""
+    s = group()
+    assert s.told(s.join("m0", "a", subscribed_topic_regex=PATTERN)) == (2, {"a": [0, 1]})
+    s.resolves(PATTERN, "a")
+    assert s.summary == ("Assigning", 3, 2)
+    assert s.told(s.beat("m0")) == (3, None)
 
 
 def test_matches_nothing_is_no_change_for_one_that_had_nothing(group):
