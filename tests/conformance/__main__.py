@@ -57,10 +57,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**9), help="of the first sequence")
     parser.add_argument("--concurrency", type=int, help="sequences at a time")
     parser.add_argument("--dynamic", action="store_true", help="draw no static members")
+    parser.add_argument("--patterns", action="store_true", help="draw only members with patterns (consumer)")
     arguments = parser.parse_args()
     limits = (arguments.minutes, arguments.sequences, arguments.replay, arguments.play)
     if arguments.record is None and limits == (None,) * len(limits):
         parser.error("say what to do: --record, --minutes, --sequences, --replay or --play")
+    if arguments.patterns and arguments.protocol != "consumer":
+        parser.error("only members of the consumer protocol have patterns")
     game = GAMES[arguments.protocol]
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conformance-")))
@@ -145,8 +148,9 @@ async def _explore(arguments: argparse.Namespace, game: type[Game], runner: Runn
 
 def _sequences(arguments: argparse.Namespace, game: type[Game]) -> Iterator[Sequence[Any]]:
     seeds = itertools.count(arguments.seed)
+    patterns = {"patterns": True} if arguments.patterns else {}
     for seed in itertools.islice(seeds, arguments.sequences):
-        yield game.draw(random.Random(seed), static=not arguments.dynamic)
+        yield game.draw(random.Random(seed), static=not arguments.dynamic, **patterns)
 
 
 def _summary(runner: Runner, seconds: float) -> str:

@@ -34,6 +34,7 @@ class Actor:
         self.member_id = str(number)
         self.instance: str | None = None
         self.names = "a"
+        self.regex: str | None = None
         self.rebalance_ms = REBALANCE_MS
         self.epochs = [0]
         self.assigned: list[Owned] = [{}]
@@ -119,10 +120,13 @@ class Cast(actors.Cast[Actor]):
         actor, epoch = self[step.actor], self._generation(step)
         if step.names is not None:
             actor.names = step.names
+        if step.regex is not None:
+            actor.regex = step.regex
         if step.rebalance is not None:
             actor.rebalance_ms = step.rebalance
         says_all = step.full or epoch == _JOIN
         owned = self._owned(actor, step.owned, epoch, says_all=says_all)
+        regex = actor.regex if says_all else step.regex
         fields = {
             "api": "consumer_group_heartbeat",
             "client_host": HOST,
@@ -130,7 +134,7 @@ class Cast(actors.Cast[Actor]):
             "member_epoch": epoch,
             "rack_id": step.rack,
             "rebalance_timeout_ms": actor.rebalance_ms if says_all else (step.rebalance or -1),
-            "subscribed_topic_regex": step.regex,
+            "subscribed_topic_regex": None if regex is None else self._topics.pattern(regex),
             "server_assignor": step.assignor,
             "topic_partitions": None if owned is None else self._topics.with_ids(owned),
         }

@@ -15,6 +15,8 @@ from tests.conformance.core import answers_of
 from tests.conformance.wire import FETCH_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.conformance.consumer.topics import Topics
     from tests.conformance.game import Topic
 
@@ -105,7 +107,19 @@ class Core(core.Core):
         if topic is not None:
             facts = [{"name": name, "topic_id": topic[0], "partitions": topic[1]}]
         gone = [name] if topic is None else []
-        request = self._question("topic_metadata", 0, based_on=group.topics.version, topics=facts, gone=gone)
+        self._tell_topics(group, at_ms, topics=facts, gone=gone)
+
+    def resolve(self, patterns: Mapping[str, str], at_ms: int) -> None:
+        """Tell the group what patterns of its members match, by letter, as the watcher does."""
+        if (group := self.group) is None:
+            return
+        names = {text: self._topics.names(letters) for text, letters in patterns.items()}
+        told = [{"pattern": self._topics.pattern(text), "topics": those} for text, those in names.items()]
+        facts = self._topics.hints(sorted({name for those in names.values() for name in those}))
+        self._tell_topics(group, at_ms, topics=facts, gone=[], patterns=told)
+
+    def _tell_topics(self, group: ConsumerGroup, at_ms: int, **told: Any) -> None:
+        request = self._question("topic_metadata", 0, based_on=group.topics.version, **told)
         result = self._step(self._state, [self._record(request, at_ms)], at_ms)
         if result.rejections:
             raise Difference("the core failed", "no failure", f"topic metadata: {result.rejections}")

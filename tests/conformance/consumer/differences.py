@@ -11,6 +11,7 @@ from group_coordinator.coordinator_state.consumer.advance import existing_topics
 from group_coordinator.coordinator_state.consumer.partitions import unpack
 from group_coordinator.coordinator_state.consumer.reconcile import reconcile
 from group_coordinator.coordinator_state.consumer.states import GroupState
+from group_coordinator.coordinator_state.consumer.subscriptions import Pattern
 from tests.conformance.consumer.steps import script
 from tests.conformance.differences import KnownDifference
 from tests.conformance.sequence import Sequence
@@ -52,7 +53,27 @@ def _takes_the_place_of_another(group: ConsumerGroup, request: Request, _setup: 
 
 def _joins_with_nothing(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
     is_new = _joins(request) and request["member_id"] not in group.members
-    return is_new and not request.get("subscribed_topic_names") and group.state is GroupState.ASSIGNING
+    is_nothing = not request.get("subscribed_topic_names") and not _is_resolved(group, request)
+    is_due = group.state is GroupState.ASSIGNING and group.subscriptions.is_homogeneous
+    return is_new and is_nothing and is_due
+
+
+def _is_resolved(group: ConsumerGroup, request: Request) -> bool:
+    """Whether the pattern that it says is one that members have, and is resolved."""
+    return group.subscriptions.resolved.get(Pattern(request.get("subscribed_topic_regex") or "")) is not None
+
+
+def _loses_topics_by_a_new_pattern(group: ConsumerGroup, request: Request, _setup: Setup) -> bool:
+    is_beat = request["api"] == "consumer_group_heartbeat" and request["member_epoch"] >= 0
+    owner_id = _owner(group, request) or request.get("member_id") or ""
+    member, text = group.members.get(owner_id), request.get("subscribed_topic_regex")
+    if not is_beat or member is None or not text or _is_resolved(group, request):
+        return False
+    before = group.subscriptions.wanted(member.subscription)
+    names = request.get("subscribed_topic_names")
+    if before.pattern is None or before.pattern.text == text or set(names or before.names) != {*before.names}:
+        return False
+    return set(group.subscriptions.names(member.subscription)) != {*before.names}
 
 
 def _is_nobody_in_a_full_group(group: ConsumerGroup, request: Request, setup: Setup) -> bool:
@@ -75,7 +96,8 @@ def _has_not_heard(group: ConsumerGroup, request: Request, _setup: Setup) -> boo
     is_before = 0 < request["member_epoch"] == member.previous_epoch != member.epoch
     if not is_before or request.get("topic_partitions") is None:
         return False
-    changes = (request.get(name) for name in ("subscribed_topic_names", "server_assignor"))
+    changeable = ("subscribed_topic_names", "subscribed_topic_regex", "server_assignor")
+    changes = (request.get(name) for name in changeable)
     if not group.is_at_rest or any(each is not None for each in changes):
         return True
     share = member.share
@@ -174,6 +196,17 @@ DIFFERENCES = [
         theirs="@4",
         ours="@3",
         begins=_has_not_heard,
+    ),
+    KnownDifference(
+        name="a member loses topics by a pattern that is not resolved",
+        why="What it gives up would be nobody's, at least until the pattern is resolved.",
+        shown_by=Sequence(
+            "plain", script("join names=none regex=[ab], resolve, beat, beat, beat regex=[bc] owned=null")
+        ),
+        kind="group, group",
+        theirs="Reconciling 2/2 uniform",
+        ours="Reconciling 3/3 uniform",
+        begins=_loses_topics_by_a_new_pattern,
     ),
     GONE_TOPICS,
     # This one is not drawn: who names which assignor is not shown.

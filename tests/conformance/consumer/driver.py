@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.consumer.sequence import CHANGES, NEW
+from tests.conformance.consumer.sequence import CHANGES, NEW, RESOLVE
 from tests.conformance.game import Inconclusive
 
 if TYPE_CHECKING:
@@ -44,17 +44,32 @@ class Driver:
             game.changed(number, topic, self._clock.now_ms())
             return
         await self._keep_clear()
+        if step.api == RESOLVE:
+            await self._resolve(number)
+            return
         at_ms = self._clock.now_ms()
         self._core.pass_time(at_ms)
         request = game.request(number)
         if request is None:
             game.waited(number, await self._shown(), at_ms)
             return
-        answer = await self._client.tell(request)
+        heard = await self._client.tell(request)
         if request["api"] == "join_group":
             # What a refused join has made Kafka forget shows only once it has written something.
             await self._client.write()
-        game.told(number, request, game.in_short(request, answer), await self._shown(), at_ms, answer)
+        shown = await self._shown() if game.is_seen(number) else None
+        game.told(number, request, game.in_short(request, heard.fields), shown, at_ms, heard)
+
+    async def _resolve(self, number: int) -> None:
+        """Wait for what the broker is resolving, if anything, and compare what comes of it."""
+        game = self._game
+        patterns = {}
+        if game.resolutions.may_run:
+            await self._client.await_patterns()
+            game.resolutions.end(self._clock.now_ms())
+            patterns = game.patterns()
+        shown = await self._shown()
+        game.resolved(number, patterns, shown, self._clock.now_ms())
 
     async def _keep_clear(self) -> None:
         """Wait until no deadline is near."""

@@ -20,8 +20,9 @@ from tests.conformance.consumer.client import ConsumerClient
 from tests.conformance.consumer.core import Core
 from tests.conformance.consumer.differences import DIFFERENCES, GONE_TOPICS
 from tests.conformance.consumer.driver import Driver
-from tests.conformance.consumer.generator import random_sequence
-from tests.conformance.consumer.sequence import CHANGES, Step
+from tests.conformance.consumer.generator import any_sequence, random_sequence
+from tests.conformance.consumer.resolutions import Resolutions
+from tests.conformance.consumer.sequence import CHANGES, RESOLVE, Step
 from tests.conformance.consumer.setups import SETUPS, ends_soon
 from tests.conformance.consumer.steps import script
 from tests.conformance.consumer.told import answer_in_short, patch, patched
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.conformance.consumer.told import Short
+    from tests.conformance.wire import Answer
 
 __all__ = ["ConsumerGame"]
 
 _FOLDER = Path(__file__).parent
 _DRAWN = range(45)
+_DRAWN_WITH_PATTERNS = range(12)
 
 
 class Move(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True):
@@ -49,7 +52,8 @@ class Move(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True):
     """When its request was sent, since the sequence began."""
     step: int
     answer: Any
-    """In short (`told.py`). Of a step that changes a topic: what there is now."""
+    """In short (`told.py`). Of a step that changes a topic: what there is now. Of `resolve`: the patterns
+    that are resolved then, and the letters of what each matches."""
     shown: dict[str, Any]
     """What has changed of the group since the move before."""
 
@@ -64,7 +68,7 @@ class ConsumerGame(Game):
     drawn_at_a_time = scripts_at_a_time = 6
     step = Step
     script = staticmethod(script)
-    draw = staticmethod(random_sequence)
+    draw = staticmethod(any_sequence)
     differences = DIFFERENCES
     played = (
         {
@@ -73,6 +77,10 @@ class ConsumerGame(Game):
         }
         | {name: difference.shown_by for name, difference in shown(DIFFERENCES).items()}
         | {f"drawn: {seed}": random_sequence(random.Random(seed)) for seed in _DRAWN}
+        | {
+            f"drawn with patterns: {seed}": random_sequence(random.Random(seed), patterns=True)
+            for seed in _DRAWN_WITH_PATTERNS
+        }
     )
     record = tuple[str, int, dict[str, Topic], list[Move]]
     make_topics = staticmethod(make_topics)
@@ -84,6 +92,7 @@ class ConsumerGame(Game):
         hides = not self.known.counts(GONE_TOPICS)
         self.core = Core(self.group_id, self.setup.core, self.topics, hides_gone_topics=hides)
         self.cast = Cast(self.topics)
+        self.resolutions = Resolutions()
         self._shown: dict[str, Any] = {}
 
     @staticmethod
@@ -111,6 +120,8 @@ class ConsumerGame(Game):
         if self.result.sequence.steps[move.step].api in CHANGES:
             topic = None if move.answer is None else (str(move.answer[0]), int(move.answer[1]))
             self.changed(move.step, topic, at_ms)
+        elif self.result.sequence.steps[move.step].api == RESOLVE:
+            self.resolved(move.step, move.answer, shown, at_ms)
         elif (request := self.request(move.step)) is None:
             self.waited(move.step, shown, at_ms)
         else:
@@ -126,9 +137,31 @@ class ConsumerGame(Game):
         """Take note of what a step has made of its topic."""
         letter = self.result.sequence.steps[number].names or ""
         self.topics.learn(letter, topic)
+        self.resolutions.is_outdated |= topic is not None
         self.result.moves.append(Move(at_ms - self.start_ms, number, topic, {}))
         self.tell(f"{letter} is now {topic}", at_ms)
         self.core.change(letter, topic, at_ms)
+
+    def patterns(self) -> dict[str, str]:
+        """The patterns of the group's members, and the letters of what each matches."""
+        group = self.core.group
+        resolved = {} if group is None else group.subscriptions.resolved
+        texts = [self.topics.pattern_text(pattern.text) for pattern in resolved]
+        return {text: self.topics.matched(text) for text in texts}
+
+    def resolved(self, number: int, patterns: dict[str, str], shown: dict[str, Any], at_ms: int) -> None:
+        """Take note of what the broker shows when it has resolved these patterns, if any."""
+        self.core.pass_time(at_ms)
+        self.tell(f"resolved: {patterns}", at_ms)
+        self._note(number, patterns, shown, at_ms)
+        if patterns:
+            self.core.resolve(patterns, at_ms)
+        self._judge(None, None, self.core.look(at_ms), at_ms)
+
+    def is_seen(self, number: int) -> bool:
+        """Whether the broker is looked at after a step: not if it may be resolving patterns meanwhile."""
+        following = self.result.sequence.steps[number + 1 : number + 2]
+        return not following or following[0].api != RESOLVE
 
     def waited(self, number: int, shown: dict[str, Any], at_ms: int) -> None:
         """Take note of what the broker shows when time has passed."""
@@ -140,11 +173,11 @@ class ConsumerGame(Game):
         number: int,
         request: dict[str, Any],
         answer: Short,
-        shown: dict[str, Any],
+        shown: dict[str, Any] | None,
         at_ms: int,
-        heard: dict[str, Any] | None = None,
+        heard: Answer | None = None,
     ) -> None:
-        """Take note of what the broker has answered, in short, and shown.
+        """Take note of what the broker has answered, in short, and shown, if it was looked at.
 
         `heard`: the whole answer; None: that of the core says the same. Raises Difference if it does not.
         """
@@ -153,12 +186,18 @@ class ConsumerGame(Game):
         step = self.result.sequence.steps[number]
         self.tell(f"actor {step.actor} sends {brief(request)}", at_ms)
         self.tell(f"  the broker answers {answer}", at_ms)
-        self._note(number, answer, shown, at_ms)
+        is_seen = shown is not None and self.is_seen(number)
+        self._note(number, answer, shown if shown is not None and is_seen else self._shown, at_ms)
+        before, is_beat = self.core.group, request["api"] == "consumer_group_heartbeat"
         ours = self.core.answer(request, answer if isinstance(answer, dict) else {}, at_ms)
+        if heard is not None and is_beat and request["member_epoch"] >= 0 and not _error(answer):
+            self.resolutions.beat(before, self.core.group, at_ms, heard.at_ms)
+            if self.resolutions.may_run and is_seen:
+                raise Inconclusive("the broker resolves patterns, and nothing waits for it")
         ours_in_short = None if ours is None else self.in_short(request, ours)
-        self._judge(answer, ours_in_short, self.core.look(at_ms), at_ms)
-        if (heard := heard or ours) is not None:
-            self.cast[step.actor].hear(request, heard, self.topics)
+        self._judge(answer, ours_in_short, self.core.look(at_ms) if is_seen else self._shown, at_ms)
+        if (fields := heard.fields if heard else ours) is not None:
+            self.cast[step.actor].hear(request, fields, self.topics)
 
     def _note(self, number: int, answer: Short, shown: dict[str, Any], at_ms: int) -> None:
         self.result.moves.append(Move(at_ms - self.start_ms, number, answer, patch(self._shown, shown)))

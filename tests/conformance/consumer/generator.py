@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.consumer.sequence import NEW, TOPICS, Step
+from tests.conformance.consumer.sequence import NEW, RESOLVE, TOPICS, Step
 from tests.conformance.sequence import Sequence
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Iterator
 
 _SETUPS = ("plain",) * 8 + ("tight",) * 3 + ("brief",)
 _IDS = "0123456789"
@@ -36,13 +37,33 @@ _OWN_TOPIC = 0.12
 """How many sequences have a topic of their own, which comes, grows and goes."""
 _TOPIC_CHANGES = 0.1
 _MOST_PARTITIONS = 8
+_PATTERNS = ("[ab]", "[ab]", "[ab]", "a|b", "a|c", "[bc]", "[abc]", "a", "b", "z+")
+_WITH_PATTERNS = 0.2
+"""How many sequences have patterns of members, ..."""
+_PATTERN_CHANGES = 0.1
+"""... how often a heartbeat changes one, ..."""
+_LONG_PAUSES = 0.3
+"""... and how many of these sequences wait until the broker resolves another one, ..."""
+_LONG_MS = 10_300
+"""... which takes so long."""
 _ROUNDS = 0.15
 _BENT = 0.22
 _CHANGED = 0.07
 
 
-def random_sequence(rng: random.Random, *, static: bool = True) -> Sequence[Step]:
-    """Draw a sequence; with static members only if `static`."""
+def any_sequence(rng: random.Random, *, static: bool = True, patterns: bool | None = None) -> Sequence[Step]:
+    """Draw a sequence as `random_sequence` does; `patterns` None: some have them."""
+    if patterns is not None:
+        return random_sequence(rng, static=static, patterns=patterns)
+    without = random_sequence(rng, static=static)
+    # It is drawn at last. So those without are the same as ever by their seeds.
+    return random_sequence(rng, static=static, patterns=True) if rng.random() < _WITH_PATTERNS else without
+
+
+def random_sequence(rng: random.Random, *, static: bool = True, patterns: bool = False) -> Sequence[Step]:
+    """Draw a sequence; with static members only if `static`, with patterns of members only if `patterns`."""
+    if patterns:
+        return _sequence_with_patterns(rng, static=static)
     setup = rng.choice(_SETUPS)
     count = rng.randint(1, 10) if rng.random() < 0.2 else rng.randint(2, 5)
     drawer = _Drawer(rng, count, setup)
@@ -54,6 +75,33 @@ def random_sequence(rng: random.Random, *, static: bool = True) -> Sequence[Step
             drawer.all_beat(count)
         drawer.draw()
     return Sequence(setup, tuple(drawer.steps))
+
+
+def _sequence_with_patterns(rng: random.Random, *, static: bool) -> Sequence[Step]:
+    # Where sessions end soon it would be chance whether one ends while a pattern is resolved.
+    setup = rng.choice(("plain", "plain", "tight"))
+    drawer = _Drawer(rng, count := rng.randint(1, 5), setup)
+    drawer.patterns = rng.sample(_PATTERNS, k=rng.choice((1, 1, 2, 3)))
+    drawer.all_join(rng.choice((0.0, 0.0, 0.5, 1.0)) if static else 0.0)
+    early = len(drawer.steps)
+    for _ in range(rng.randint(6, 24)):
+        if rng.random() < _ROUNDS:
+            drawer.all_beat(count)
+        drawer.draw()
+    steps = drawer.steps
+    if rng.random() < _LONG_PAUSES:
+        # The new topic, which none of them matches, makes it certain that the broker looks anew.
+        place = rng.randint(early, len(steps))
+        steps[place:place] = [Step(api="make", names="h"), Step(api="wait", pause=_LONG_MS)]
+    return Sequence(setup, tuple(_resolved(steps)))
+
+
+def _resolved(steps: list[Step]) -> Iterator[Step]:
+    """The steps, and after each heartbeat one that waits for what the broker may be resolving."""
+    for step in steps:
+        yield step
+        if step.api == "beat":
+            yield Step(api=RESOLVE)
 
 
 class _SharedTopics:
@@ -113,6 +161,7 @@ class _Drawer:
         self._ids = dict(enumerate(_IDS[:count]))
         self._static: set[int] = set()
         self.topics = _SharedTopics(rng)
+        self.patterns: list[str] = []
         self.steps: list[Step] = []
 
     def all_join(self, static: float) -> None:
@@ -129,7 +178,12 @@ class _Drawer:
                 fields["assignor"] = rng.choice(_ASSIGNORS)
             if self._is_brief:
                 fields["rebalance"] = rng.choice(_REBALANCES)
+            if self.patterns and rng.random() < 0.7:
+                fields |= self._pattern()
             self.steps.append(Step(**fields))
+            if self.patterns and rng.random() < 0.7:
+                # It divides the work. Who joins before may have what it does not read, see `differences.py`.
+                self.steps.append(Step(actor=number))
             if rng.random() < 0.3:
                 self.all_beat(number + 1)
 
@@ -195,7 +249,18 @@ class _Drawer:
             fields["assignor"] = rng.choice(_ASSIGNORS)
         if rng.random() < 0.1:
             fields["full"] = True
+        if self.patterns and rng.random() < _PATTERN_CHANGES:
+            fields |= self._pattern()
         return fields
+
+    def _pattern(self) -> dict[str, str]:
+        """A pattern, mostly instead of names; or names instead of a pattern."""
+        rng = self._rng
+        drawn = rng.random()
+        if drawn < 0.2:
+            return {"regex": "", "names": self.topics.names()}
+        pattern = {"regex": rng.choice(self.patterns)}
+        return pattern | {"names": "none"} if drawn < 0.8 else pattern
 
     def _back(self, number: int) -> dict[str, Any]:
         """A static member that has been started again, under an id of its own or a new one."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["APIS", "CHANGES", "NEW", "TOPICS", "Step"]
+__all__ = ["APIS", "CHANGES", "NEW", "OWN", "RESOLVE", "TOPICS", "Step"]
 
 TOPICS = {"a": 6, "b": 4, "c": 3}
 """Topics that are there, with their numbers of partitions."""
@@ -17,16 +17,24 @@ never a `z`."""
 
 CHANGES = ("make", "grow", "drop")
 """Steps that change a topic, and ask the group nothing."""
+RESOLVE = "resolve"
+"""A step that waits for what the broker is resolving, if anything. A step before it shows nothing: it would
+be chance what there is to be seen."""
+OWN = "%"
+"""Stands in a pattern for the end of the names of `NEW`, which other sequences do not have."""
 
 APIS = (
     *("beat", "commit", "fetch", "describe", "list", "delete_group", "delete_offsets", "wait"),
     *("join_group", "sync_group", "heartbeat", "leave_group"),
-    *CHANGES,
+    *(*CHANGES, RESOLVE),
 )
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One request, or with `wait` none; `make`, `grow` and `drop` do that to a topic. Times in ms."""
+    """One request, or none with `wait` and `resolve`; `make`, `grow` and `drop` do that to a topic.
+
+    Times in ms.
+    """
 
     actor: int = 0
     """Who sends it."""
@@ -52,6 +60,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """Topics that it subscribes to, a letter each; `none` for an empty list. None: what it has said last if
     it joins or says all, else null. Or the topic that is changed."""
     regex: str | None = None
+    """A pattern; empty for none. None: what it has said last if it joins or says all, else null."""
     rebalance: int | None = None
     """None: what it has said last if it joins or says all, else -1."""
     assignor: str | None = None

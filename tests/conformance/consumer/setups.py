@@ -25,6 +25,8 @@ _BROKERS_OWN = {
     "group.consumer.migration.policy": "disabled",
     "group.consumer.min.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
+    # Patterns are resolved one after another, in the order of the heartbeats that asked for it.
+    "group.coordinator.background.threads": "1",
 }
 
 SETUPS = {

@@ -86,6 +86,15 @@ def test_a_group_is_told_whatever_the_order_of_its_members(topics: Topics) -> No
     assert shown["members"]["0"] == {"at": "@3 a05 b1 -> -", "is": "c /h type=1 names=ab instance=i0"}
 
 
+def test_a_pattern_is_told_as_a_script_says_it(topics: Topics) -> None:
+    described = {"error_code": 0, "group_state": "Stable", "group_epoch": 1, "assignment_epoch": 1}
+    described |= {"assignor_name": "uniform", "members": [member("0", subscribed_topic_regex="a|g-group")]}
+
+    shown = group_in_short(described, {"topics": []}, topics)
+
+    assert shown["members"]["0"]["is"] == "c /h type=1 names=ab regex=a|g%"
+
+
 def member(member_id: str, **other: Any) -> dict[str, Any]:
     return {
         "member_id": member_id,

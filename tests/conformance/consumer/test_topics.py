@@ -26,6 +26,15 @@ def test_a_topic_that_is_made_again_is_another() -> None:
     assert topics.known["g"] == (AGAIN, 2)
 
 
+def test_a_pattern_matches_whole_names_of_topics_that_are_there() -> None:
+    topics = Topics({"a": (A, 6), "b": (AGAIN, 4)}, "one")
+    topics.learn("g", (G, 2))
+
+    assert topics.pattern("a|[gh]%") == "a|[gh]-one"
+    assert topics.pattern_text("a|[gh]-one") == "a|[gh]%"
+    assert [topics.matched(text) for text in ("a|[gh]%", "[gh]", "[a-z]", "z+")] == ["ag", "", "ab", ""]
+
+
 def test_an_unknown_topic_is_an_id_that_nobody_has() -> None:
     topics = Topics({"a": (A, 6)}, "one")
 

@@ -86,7 +86,7 @@ def _member(member: Mapping[str, Any], topics: Topics) -> dict[str, str]:
     said = {
         "instance": member["group_instance_id"],
         "rack": member["rack_id"],
-        "regex": member["subscribed_topic_regex"] or None,
+        "regex": topics.pattern_text(member["subscribed_topic_regex"]) or None,
     }
     rest = "".join(f" {name}={value}" for name, value in said.items() if value is not None)
     who = f"{member['client_id']} {member['client_host']} type={member['member_type']}"

@@ -7,13 +7,14 @@ that it is the order of their names in each of them: then its assignors can be c
 from __future__ import annotations
 
 import base64
+import re
 import uuid
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kafka.admin import KafkaAdminClient
 
-from tests.conformance.consumer.sequence import NEW, TOPICS
+from tests.conformance.consumer.sequence import NEW, OWN, TOPICS
 from tests.conformance.messages import topic_id_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,19 @@ class Topics:
     def names(self, letters: str) -> list[str]:
         """The names of all that `letters` says."""
         return [] if letters == "none" else [self.name(letter) for letter in letters]
+
+    def pattern(self, text: str) -> str:
+        """A pattern of a sequence, as the broker gets it."""
+        return text.replace(OWN, self._suffix)
+
+    def pattern_text(self, pattern: str) -> str:
+        """A pattern that the broker has, as a sequence says it."""
+        return pattern.replace(self._suffix, OWN)
+
+    def matched(self, text: str) -> str:
+        """The letters of the topics that are there and that a pattern of a sequence matches."""
+        pattern = re.compile(self.pattern(text))
+        return "".join(letter for letter in sorted(self.known) if pattern.fullmatch(self.name(letter)))
 
     def learn(self, letter: str, topic: Topic | None) -> None:
         """Note what there is now; None if the topic is gone."""
