@@ -154,6 +154,7 @@ class Script:
         )
 
     def _is_settled(self, restarted: int) -> bool:
+        self._side.observer.look()
         picture, events = self._side.observer.picture, self._side.observer.events
         if picture is None or picture.state != ("Stable" if self._members else "Empty"):
             return False
