@@ -265,6 +265,7 @@ def test_answers_that_are_never_given_are_not_waited_for_for_ever(connect, coord
 
 
 def test_answers_that_do_not_come_are_not_waited_for_for_long(connect, coordinator, monkeypatch):
+    coordinator.paused = True
     now = [0]
     monkeypatch.setattr(shared, "now_ms", lambda: now[0])
     connection = connect(heartbeat_linger_ms=60_000)
