@@ -95,7 +95,7 @@ class NoAnswerError(KafkaTimeoutError):  # type: ignore[misc]
     def __init__(self, unanswered: Iterable[str], total: int, timeout_ms: int, *, changes: bool) -> None:
         awaited = list(unanswered)
         self.unanswered = tuple(dict.fromkeys(awaited))
-        named = some_of(list(map(repr, self.unanswered)), _MAX_NAMED)
+        named = some_of(self.unanswered, _MAX_NAMED, repr)
         advice = (
             "It may still be done once it runs: look before you ask again." if changes else "Is it running?"
         )

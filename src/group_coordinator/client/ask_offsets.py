@@ -44,7 +44,7 @@ class UnansweredError(KafkaTimeoutError):  # type: ignore[misc]
 
     def __init__(self, partitions: Collection[TopicPartition], timeout_ms: float) -> None:
         self.partitions = frozenset(partitions)
-        named = some_of([f"{each.topic}-{each.partition}" for each in sorted(partitions)], _MOST_NAMED)
+        named = some_of(sorted(partitions), _MOST_NAMED, lambda each: f"{each.topic}-{each.partition}")
         super().__init__(f"no leader has told of {named} within {timeout_ms / 1_000:g} s")
 
 

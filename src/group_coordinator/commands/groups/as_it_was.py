@@ -199,4 +199,4 @@ def _by_partition(rows: Mapping[tuple[str, int], OffsetChange]) -> dict[TopicPar
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:
-    return some_of([f"{each.topic}-{each.partition}" for each in partitions], _MOST_NAMED)
+    return some_of(list(partitions), _MOST_NAMED, lambda each: f"{each.topic}-{each.partition}")

@@ -352,4 +352,4 @@ def _name(partition: TopicPartition) -> str:
 
 
 def _named(members: tuple[MemberDescription, ...]) -> str:
-    return some_of([f"{each.client_id} of {each.client_host}" for each in members], _MOST_NAMED)
+    return some_of(members, _MOST_NAMED, lambda each: f"{each.client_id} of {each.client_host}")
