@@ -158,14 +158,11 @@ class ConsumerGroup(msgspec.Struct, kw_only=True, array_like=True, dict=True):
         self.topics.version += is_news
 
     def resolve(self, after: Subscriptions) -> bool:
-        """Let patterns of members match what they do in `after`; return whether one matches other topics.
-
-        One that was not resolved has matched none. As in Kafka it does not matter which of them members name.
-        """
+        """Let patterns of members match what they do in `after`; return whether one matches other topics."""
         before, self.subscriptions = self.subscriptions, after
         self.member_bytes += after.bytes_of_members - before.bytes_of_members
         self.topics.version += 1
-        return any((topics or ()) != (before.resolved[it] or ()) for it, topics in after.resolved.items())
+        return after.matches_others_than(before)
 
     def change_member(self, member: ConsumerMember, share: Share) -> None:
         """Let a member have this share."""

@@ -149,6 +149,13 @@ class Subscriptions:
             growth += _size_of((wanted.pattern, wanted.resolved))
         return growth
 
+    def matches_others_than(self, before: Subscriptions) -> bool:
+        """Whether one of the same patterns matches other topics than it did `before`.
+
+        One that was not resolved has matched none. As in Kafka it does not matter which of them members name.
+        """
+        return any((topics or ()) != (before.resolved[it] or ()) for it, topics in self.resolved.items())
+
     # -- changes ---------------------------------------------------------------------------------
 
     def add(self, wanted: Wanted) -> int:
