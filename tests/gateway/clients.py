@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,7 +36,7 @@ def kafka_python(address: str, topics: list[str], group_id: str, **config: Any) 
         **(given | config),
     )
     for topic in topics:
-        wait_for(lambda topic=topic: consumer.partitions_for_topic(topic))  # type: ignore[misc]
+        wait_for(partial(consumer.partitions_for_topic, topic))
     return consumer
 
 

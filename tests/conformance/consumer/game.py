@@ -20,7 +20,7 @@ from tests.conformance.consumer.client import ConsumerClient
 from tests.conformance.consumer.core import Core
 from tests.conformance.consumer.differences import DIFFERENCES, GONE_TOPICS
 from tests.conformance.consumer.driver import Driver
-from tests.conformance.consumer.generator import any_sequence, random_sequence
+from tests.conformance.consumer.generator import any_sequence, random_sequence, sequence_with_patterns
 from tests.conformance.consumer.resolutions import Resolutions
 from tests.conformance.consumer.sequence import CHANGES, RESOLVE, Step
 from tests.conformance.consumer.setups import SETUPS, ends_soon
@@ -78,7 +78,7 @@ class ConsumerGame(Game):
         | {name: difference.shown_by for name, difference in shown(DIFFERENCES).items()}
         | {f"drawn: {seed}": random_sequence(random.Random(seed)) for seed in _DRAWN}
         | {
-            f"drawn with patterns: {seed}": random_sequence(random.Random(seed), patterns=True)
+            f"drawn with patterns: {seed}": sequence_with_patterns(random.Random(seed))
             for seed in _DRAWN_WITH_PATTERNS
         }
     )
@@ -117,10 +117,11 @@ class ConsumerGame(Game):
 
     def _replay(self, move: Move, shown: dict[str, Any], at_ms: int) -> None:
         self.core.pass_time(at_ms)
-        if self.result.sequence.steps[move.step].api in CHANGES:
+        api = self.result.sequence.steps[move.step].api
+        if api in CHANGES:
             topic = None if move.answer is None else (str(move.answer[0]), int(move.answer[1]))
             self.changed(move.step, topic, at_ms)
-        elif self.result.sequence.steps[move.step].api == RESOLVE:
+        elif api == RESOLVE:
             self.resolved(move.step, move.answer, shown, at_ms)
         elif (request := self.request(move.step)) is None:
             self.waited(move.step, shown, at_ms)
@@ -186,8 +187,8 @@ class ConsumerGame(Game):
         step = self.result.sequence.steps[number]
         self.tell(f"actor {step.actor} sends {brief(request)}", at_ms)
         self.tell(f"  the broker answers {answer}", at_ms)
-        is_seen = shown is not None and self.is_seen(number)
-        self._note(number, answer, shown if shown is not None and is_seen else self._shown, at_ms)
+        is_seen = self.is_seen(number)
+        self._note(number, answer, self._shown if shown is None else shown, at_ms)
         before, is_beat = self.core.group, request["api"] == "consumer_group_heartbeat"
         ours = self.core.answer(request, answer if isinstance(answer, dict) else {}, at_ms)
         if heard is not None and is_beat and request["member_epoch"] >= 0 and not _error(answer):

@@ -51,19 +51,17 @@ _BENT = 0.22
 _CHANGED = 0.07
 
 
-def any_sequence(rng: random.Random, *, static: bool = True, patterns: bool | None = None) -> Sequence[Step]:
-    """Draw a sequence as `random_sequence` does; `patterns` None: some have them."""
-    if patterns is not None:
-        return random_sequence(rng, static=static, patterns=patterns)
+def any_sequence(rng: random.Random, *, static: bool = True, patterns: bool = False) -> Sequence[Step]:
+    """Draw a sequence of which some have patterns of members; all if `patterns`."""
+    if patterns:
+        return sequence_with_patterns(rng, static=static)
     without = random_sequence(rng, static=static)
     # It is drawn at last. So those without are the same as ever by their seeds.
-    return random_sequence(rng, static=static, patterns=True) if rng.random() < _WITH_PATTERNS else without
+    return sequence_with_patterns(rng, static=static) if rng.random() < _WITH_PATTERNS else without
 
 
-def random_sequence(rng: random.Random, *, static: bool = True, patterns: bool = False) -> Sequence[Step]:
-    """Draw a sequence; with static members only if `static`, with patterns of members only if `patterns`."""
-    if patterns:
-        return _sequence_with_patterns(rng, static=static)
+def random_sequence(rng: random.Random, *, static: bool = True) -> Sequence[Step]:
+    """Draw a sequence; with static members only if `static`."""
     setup = rng.choice(_SETUPS)
     count = rng.randint(1, 10) if rng.random() < 0.2 else rng.randint(2, 5)
     drawer = _Drawer(rng, count, setup)
@@ -77,7 +75,8 @@ def random_sequence(rng: random.Random, *, static: bool = True, patterns: bool =
     return Sequence(setup, tuple(drawer.steps))
 
 
-def _sequence_with_patterns(rng: random.Random, *, static: bool) -> Sequence[Step]:
+def sequence_with_patterns(rng: random.Random, *, static: bool = True) -> Sequence[Step]:
+    """Draw a sequence in which members have patterns; with static members only if `static`."""
     # Where sessions end soon it would be chance whether one ends while a pattern is resolved.
     setup = rng.choice(("plain", "plain", "tight"))
     drawer = _Drawer(rng, count := rng.randint(1, 5), setup)
