@@ -53,6 +53,9 @@ class Limits:
     """The least of the event loop's time that is worth counting."""
     party_s = 0.25
     """Of the event loop's time, by all clients of a host or user; beyond that the others come first."""
+    behind_s = 0.02
+    """Of the event loop's time, by which clients and parties are behind others at most. Up to fifty can take
+    more than is forgotten, and they have taken as much in a second."""
     keep_alive_s = 180.0
     """Until a silent broker is asked for a sign of life, where a login would be lost with it."""
 

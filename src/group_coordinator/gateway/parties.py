@@ -41,7 +41,7 @@ class Party:
     def __init__(self, request_rate: float, connection_rate: float) -> None:
         self.connections: dict[Any, None] = {}
         """Conversations, and clients in a TLS handshake, the oldest first."""
-        self.account = Account()
+        self.account = Account(Limits.party_s + Limits.behind_s)
         self.holding = Holding()
         self.requests, self.arrivals = Rate(request_rate), Rate(connection_rate)
 
@@ -109,7 +109,7 @@ class Guest:
         self._turns = turns
         self._since_s: float | None = None
         """Since when there is work for it; None while there is none."""
-        self._account = Account()
+        self._account = Account(Limits.behind_s)
         self._host: Party | None = None
         self._user: Party | None = None
         self.holding = Holding()

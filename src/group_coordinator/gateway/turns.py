@@ -3,7 +3,9 @@
 Work for a client is mostly done when it comes: a request is read, an answer is written. After some
 milliseconds of work the turn is over, and what comes then waits for the next one. In it those clients are
 served first that have taken least of late, and that have sent least. So a client that sends much, or requests
-that are costly, waits for those that do not.
+that are costly, waits for those that do not. Those that have taken much are all the same, and the one that
+has waited longest is first. Otherwise a client that was alone for a while would wait until all others have
+taken as much, for longer than its request has time.
 
     turns.are_free                 whether what has come may be done at once
     turns.wait(whose, size, go)    `go` is called in a later turn, the lowest rank first
@@ -18,6 +20,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from group_coordinator.gateway.limits import Limits
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,22 +30,21 @@ if TYPE_CHECKING:
 _TURN_S = 0.01
 _FREE = 0.02
 """The part of the event loop's time that is nobody's fault."""
-_MOST_S = 1.0
-"""The most that is remembered."""
-_BYTE_S, _MOST_BYTES = 1e-6, 100_000
+_BYTE_S, _MOST_BYTES = 1e-6, 10_000
 """The event loop's time that a byte of a request may take, until that is known; and for how many at most."""
 
 
 class Account:
     """The event loop's time that somebody has taken of late, in seconds.
 
-    A part is forgotten as time passes: who takes less than that has taken nothing. And who has taken much is
-    behind others for a minute at most.
+    A part is forgotten as time passes: who takes less than that has taken nothing. `most_s`: the most that is
+    remembered.
     """
 
-    __slots__ = ("_at_s", "_taken_s")
+    __slots__ = ("_at_s", "_most_s", "_taken_s")
 
-    def __init__(self) -> None:
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
         self._at_s = self._taken_s = 0.0
 
     def taken_s(self, now_s: float) -> float:
@@ -50,7 +53,7 @@ class Account:
 
     def add(self, seconds: float, now_s: float) -> None:
         """Take so much more."""
-        self._taken_s, self._at_s = min(self.taken_s(now_s) + seconds, _MOST_S), now_s
+        self._taken_s, self._at_s = min(self.taken_s(now_s) + seconds, self._most_s), now_s
 
 
 class _Queue:
@@ -94,7 +97,7 @@ class Turns:
         """Call `go` in a later turn. `size`: bytes that have come for it."""
         if (queue := self._queues.get(whose.party)) is None:
             queue = self._queues[whose.party] = _Queue(whose)
-        own_s = whose.taken_s(self.clock()) + _BYTE_S * min(size, _MOST_BYTES)
+        own_s = min(whose.taken_s(self.clock()) + _BYTE_S * min(size, _MOST_BYTES), Limits.behind_s)
         heappush(queue.waiting, (own_s, next(self._numbers), go))
         self._end()
 
