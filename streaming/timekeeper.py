@@ -6,9 +6,11 @@
     keeper.ticked(now_ms, …)     that tick is in the log
 
 Time comes up to now, and no further than a little ahead of two others. One is the newest tick before which
-all requests were read: an unread one may be the heartbeat of a member that would expire. The other is when
-every request partition has taken requests. If a tick comes too late after the one before, no time comes any
-more. Nor does it if a partition was away for as long. Members could not be heard then, so that is an outage.
+all requests were read: an unread one may be the heartbeat of a member that would expire. Nobody can read what
+a partition holds back. So a tick counts only if each one takes the probe beside it before the next tick. The
+other is when every request partition has taken requests. If a tick comes too late after the one before, no
+time comes any more. Nor does it if a partition was away for as long. Members could not be heard then, so that
+is an outage.
 
 Nothing here asks for the time or waits: all of it comes as arguments, in ms of log time.
 """
@@ -32,12 +34,14 @@ class Timekeeper:
         """The time at which the clock stands while time does not count."""
         self._written_ms = 0
         """When all partitions had taken requests, as of the newest tick while time counts."""
+        self._taken_ms = 0
+        """The same, also while time stands still."""
         self._leeways_ms = 0, 0
         """By how much ticks may be later than the greatest gap: the newest one, and the next one."""
         self._read_ms: int | None = None
         """The time up to which all requests were read by the query for which time counts."""
         self._unread: deque[tuple[int, int]] = deque()
-        """The ticks after that one, with their offsets."""
+        """The ticks after that one: their offsets, and up to when all is read with them."""
         self.newest_ms: int | None = None
         """The time of the newest tick; None before the first."""
         self.late: str | None = None
@@ -64,12 +68,18 @@ class Timekeeper:
         `unwritten_ms`: how long ago every partition has surely taken requests. `is_quiet`: whether no
         requests come, so that ticks are fewer.
         """
+        written_ms = now_ms - unwritten_ms
+        before_ms, self._taken_ms = self._taken_ms, written_ms
         if not self._counts:
             return min(now_ms, self._held_ms)
-        written_ms = now_ms - unwritten_ms
         if (late := self._late(now_ms, written_ms)) is not None:
             self.late = late
             return 0
+        if self._unread:
+            offset, ticked_ms = self._unread[-1]
+            if written_ms < ticked_ms - self._pace.interval_ms // 2:
+                # A partition has not taken the probe beside that tick. It held back what is still to be read.
+                self._unread[-1] = offset, before_ms
         self._written_ms = max(self._written_ms, written_ms)
         while self._unread and self._unread[0][0] < read:
             _, self._read_ms = self._unread.popleft()

@@ -105,5 +105,29 @@ def test_time_waits_until_all_partitions_take_requests() -> None:
     assert it.coming_ms(12_000, 1, 3_000, is_quiet=False) == 10_500
 
 
+def test_what_a_partition_held_back_was_not_read_with_the_ticks_of_then() -> None:
+    it = keeper()
+    come = []
+    # It takes nothing from 10.5 to 13.5 s, and then the probe of 11 s. Each batch has read all that it could.
+    for number, written_ms in enumerate([10_000, 10_000, 10_000, 11_000], 1):
+        at_ms = 10_000 + 1_000 * number
+        come.append(it.coming_ms(at_ms, number, at_ms - written_ms, is_quiet=False))
+        it.ticked(at_ms, number, 0)
+    assert come == [11_000, *[10_000 + 1_500] * 3]
+    # It takes all again. A request of 10.6 s may be unread until a tick is read that came after that.
+    assert it.coming_ms(15_000, 4, 1_000, is_quiet=False) == 10_000 + 1_500
+    assert it.coming_ms(15_000, 5, 1_000, is_quiet=False) == 15_000
+
+
+def test_what_a_partition_held_back_before_time_counted_was_not_read_either() -> None:
+    it = keeper(counts=False)
+    for number, written_ms in enumerate([9_900, 9_900], 1):
+        at_ms = 10_000 + 1_000 * number
+        it.coming_ms(at_ms, number, at_ms - written_ms, is_quiet=False)
+        it.ticked(at_ms, number, 0)
+    it.resume(12_400)
+    assert it.coming_ms(13_000, 3, 13_000 - 10_900, is_quiet=False) == 9_900 + 1_500
+
+
 def test_time_is_further_ahead_while_no_requests_come() -> None:
     assert keeper().coming_ms(13_000, 1, 0, is_quiet=True) == 13_000
