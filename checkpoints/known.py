@@ -56,6 +56,13 @@ class Known:
         # The oldest of a partition counts.
         self._since_ms = {it.partition: _stopped_ms(it, of_batch.outages) for it in reversed(read)}
         """Since when requests waited that are read now, by partition."""
+        # A query that reads on begins when all was read that had come before its outage.
+        reads_on = [it.batch for it in notes.begun if it.until_ms == LATEST_MS and it.batch <= batch]
+        read_on = max(reads_on, default=-1)
+        begins_ms = max((it.start_ms for it in of_batch.outages if it.batch <= read_on), default=0)
+        # An outage begins later than all that was decided, which may be later than the coordinator was back.
+        self._read_ms = begins_ms - leeway.later_ms
+        """The time up to which all was read. The watermark may say less."""
         self._leeway = leeway
         self._found: dict[tuple[int, int, int], OfGroup] = {}
 
@@ -73,13 +80,14 @@ class Known:
 
     def _find(self, key: bytes | None, planned_ms: int, watermark_ms: int) -> OfGroup:
         outages, stands = self._outages.of(key), self._outages.stands_for(key)
+        read_ms = self._outages.reached_ms(key, max(watermark_ms, self._read_ms))
         watermark_ms = self._outages.reached_ms(key, watermark_ms)
         if (begun := self._begun) is None:
             return OfGroup(watermark_ms, outages, None, stands is not None)
         planned_ms += begun.ahead_ms
         until_ms = begun.until_ms if stands is None else min(begun.until_ms, stands.start_ms)
         since_ms = self._since_ms.get(self._outages.partition(key), LATEST_MS)
-        span = Span.of(planned_ms, watermark_ms, self._leeway, until_ms, since_ms)
+        span = Span.of(planned_ms, read_ms, self._leeway, until_ms, since_ms)
         return OfGroup(watermark_ms, outages, span, stands is not None)
 
 

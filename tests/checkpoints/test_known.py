@@ -50,6 +50,29 @@ def test_log_time_is_told_as_of_the_query_that_has_planned_the_batch(ledger: Led
     assert known_to(ledger, 5).span == span(100_000, 100_000)
 
 
+def test_all_is_read_that_came_before_the_outage_of_a_query_that_reads_on(ledger: Ledger) -> None:
+    """Until it has read a tick the watermark does not say so. Clocks may differ by 3.5 s."""
+    ledger.begin(Begun(3, 0, 104_000), Outage(60_000, 104_000, batch=3))
+    ledger.begin(Begun(4, 0, LATEST_MS), Outage(104_000, 104_500, batch=4))
+    # One that catches up may read what came before its own.
+    ledger.begin(Begun(6, 0, 110_000), Outage(108_000, 110_000, batch=6))
+    known = [known_to(ledger, batch) for batch in range(3, 7)]
+    assert [it.span for it in known] == [
+        span(102_000, 100_000, 104_000),
+        span(102_000, 100_500),
+        span(102_000, 100_500),
+        span(102_000, 100_500, 110_000),
+    ]
+    assert {it.watermark_ms for it in known} == {100_000}
+
+
+def test_what_waits_in_a_partition_that_stands_is_older(ledger: Ledger) -> None:
+    ledger.begin(Begun(3, 0, LATEST_MS), Outage(104_000, 105_000, batch=3))
+    ledger.begin_standstills({0: 99_000}, batch=3)
+    assert known_to(ledger, 3).span == span(102_000, 99_000, 99_000)
+    assert known_to(ledger, 3, KEYS[1]).span == span(102_000, 100_500)
+
+
 def test_outages_are_known_to_all(ledger: Ledger) -> None:
     ledger.begin(Begun(3, 0, LATEST_MS))
     ledger.begin(Begun(5, 0, LATEST_MS), Outage(110_000, 160_000))

@@ -116,6 +116,8 @@ class Coordinator:
         self._ahead_ms = 0
         """How far log time is ahead of this machine's clock."""
         self._catches_up = False
+        self._is_over = False
+        """Whether the query has ended that caught up, and the next one has not begun."""
         self._read = 0
         self._ends = [0] * self._conditions.partitions
         """The same in each partition."""
@@ -154,6 +156,11 @@ class Coordinator:
         if self._has_to_begin_again():
             self._begin_soon()
             return
+        if self._is_over:
+            self._begin_next()
+            if self._is_over:
+                self._world.after(50, self._next_batch)
+                return
         log, rng = self._world.log, self._world.rng
         # A query that catches up reads what the log had when it began, however long other batches took.
         there = log.records[: self._begun_with] if self._catches_up else log.records
@@ -180,6 +187,13 @@ class Coordinator:
         if self._catches_up:
             # Where that took several batches, it looks again at what has come meanwhile.
             self._catches_up = not self._world.is_calm and rng.random() < 0.3
+            self._is_over = True
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        """Begin the query after one that caught up, if each partition takes requests or stands still."""
+        if not self._times.unknown():
+            self._is_over = False
             self._note_begin(GAP_MS if self._catches_up else 0)
             self._note_standstill()
 
@@ -276,7 +290,7 @@ class Coordinator:
             self._ledger.end_standstills(healed, world.now, next_batch(newest_planned(self._files)))
             world.note("coordinator", "lets time go on")
         self._know()
-        self._catches_up = True
+        self._catches_up, self._is_over = True, False
         self._newest_tick = 0
         self._note_begin()
         if world.rng.random() < 0.1 and not world.is_calm:
