@@ -49,7 +49,7 @@ test: room lint test-fast ## Lint, and every capability end to end (15 minutes o
 
 # Drawn cases take ten times as long where it is noted which branches are taken. The others take all of them.
 .PHONY: test-fast
-test-fast: $(DEVELOPING) ## The protocol core, of which every branch is taken, and the client (half a minute)
+test-fast: $(DEVELOPING) ## The protocol core, of which every branch is taken, and the client (two minutes)
 	$(BIN)/pytest -m 'core and not drawn and not verify' $(SHORT) \
 		--cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 

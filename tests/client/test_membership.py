@@ -990,6 +990,7 @@ RARE_MOVES = [
 ]
 
 
+@pytest.mark.drawn
 @settings(max_examples=cases(60, deep=600))
 @given(
     st.sampled_from([SETTINGS, STATIC]),

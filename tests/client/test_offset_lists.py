@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.errors import NoError, UnknownMemberIdError
@@ -28,6 +29,7 @@ OFFSETS = st.builds(
 )
 
 
+@pytest.mark.drawn
 @given(st.dictionaries(PARTITIONS, OFFSETS))
 def test_every_offset_is_committed_once_and_no_request_is_too_large(offsets):
     lists = to_commit(offsets)
@@ -53,6 +55,7 @@ def test_every_offset_is_committed_once_and_no_request_is_too_large(offsets):
         assert len(msgspec.json.encode(request)) < GroupConfig().max_request_bytes / 2
 
 
+@pytest.mark.drawn
 @given(st.sets(PARTITIONS))
 def test_every_partition_is_fetched_and_deleted_once(partitions):
     fetched = [

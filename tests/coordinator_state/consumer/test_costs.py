@@ -97,6 +97,7 @@ def assigned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return runs
 
 
+@pytest.mark.drawn
 def test_joins_of_one_batch_are_few_assignments(assigned):
     result = run(None, joins(1_000, 1_000))
     assert assigned == [1]
@@ -107,6 +108,7 @@ def test_joins_of_one_batch_are_few_assignments(assigned):
     assert assigned == [1, 1_000]
 
 
+@pytest.mark.drawn
 def test_members_that_change_their_mind_cost_an_assignment_in_an_interval(assigned):
     state = settled(20, 40)
     assigned.clear()
@@ -128,6 +130,7 @@ def test_members_that_change_their_mind_cost_an_assignment_in_an_interval(assign
     assert 8 <= len(assigned) <= 11
 
 
+@pytest.mark.drawn
 def test_heartbeats_of_a_group_at_rest_decode_nothing_but_numbers(monkeypatch):
     state = settled(1_000, 1_000)
     beats = [alive(state, START_MS + 50_000, 90_000)]
@@ -171,11 +174,13 @@ def one_joins_and_all_beat(state: bytes) -> list[Record]:
     return [newcomer, *beats(state)]
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("ask", [beats, one_joins_and_all_beat])
 def test_a_heartbeat_costs_as_much_in_a_large_group(ask):
     assert calls_of(400, ask) <= 1.2 * calls_of(100, ask)
 
 
+@pytest.mark.drawn
 def test_stored_bytes_of_a_member():
     """With ten partitions, ids as clients make them, and a topic of Kafka's longest usual name."""
     few, many = (len(settled(members, 10 * members)) for members in (100, 200))
@@ -203,6 +208,7 @@ def test_epochs_that_advance_alone_make_no_picture_and_no_event():
 # -- the largest -----------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn
 def test_hints_of_very_many_partitions_cost_nothing():
     def ask(partitions: int) -> tuple[int, StepResult]:
         with Calls() as calls:
@@ -215,6 +221,7 @@ def test_hints_of_very_many_partitions_cost_nothing():
     assert result.state is None
 
 
+@pytest.mark.drawn
 def test_one_member_and_very_many_partitions():
     config: dict[str, Any] = {"max_group_bytes": 20_000_000}
     result = run(None, joins(1, 100_000), **config)
@@ -233,6 +240,7 @@ def test_one_member_and_very_many_partitions():
     assert len(encode_group(decode_group(result.state or b""))) < 1_000
 
 
+@pytest.mark.drawn
 def test_heartbeat_of_very_many_that_nobody_knows():
     state = settled(3, 10)
     strangers = [{"member_id": f"s{number}", "member_epoch": 1} for number in range(10_000)]
@@ -288,6 +296,7 @@ def test_member_that_is_alive_very_often_in_one_batch_is_told_with_a_later_beat(
     assert told_of(run(result.state, asked[-1:]), lambda response: bool(response.members)) == 1
 
 
+@pytest.mark.drawn
 def test_member_that_changes_its_mind_beside_one_that_names_very_many_topics():
     def calls(topics: int) -> int:
         names = [f"topic-{number}" for number in range(topics)]
@@ -331,6 +340,7 @@ def test_commit_of_an_older_epoch_by_one_that_has_very_many_partitions(monkeypat
         assert reply.response.error_code == code
 
 
+@pytest.mark.drawn
 def test_very_many_subscriptions():
     """Each member names other topics. Each change is small, and the group's time is the assignor's."""
 
@@ -357,6 +367,7 @@ def test_very_many_subscriptions():
     assert calls(800) <= 2 * calls(200)
 
 
+@pytest.mark.drawn
 def test_group_that_is_full_of_what_its_members_name():
     """Names as long as may be, each partition another member's: all that is written fits into a record."""
     config = {
